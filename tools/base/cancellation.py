@@ -1,12 +1,12 @@
-"""Ending what a thread does, from another thread: one token, which every wait of the thread obeys.
+"""Cancel a thread's work from another thread: one token, checked by every wait of the thread.
 
     token = CancelToken()
     with cancellable(token):            # in the thread
         manager.run_phase(code)         # raises OperationCancelled soon after token.cancel()
 
-What waits or runs for long looks at the token of its thread: code in the sandbox or in a jail,
+Whatever waits or runs for long checks its thread's token: code in the sandbox or in a jail,
 programs, answers of a person, agents behind HTTP. What changes files does not: a save that has
-begun is finished. So a cancelled operation leaves what a killed worker leaves, never more.
+started is finished. So a cancelled operation leaves what a killed worker leaves, never more.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from contextvars import ContextVar
 
 
 class OperationCancelled(BaseException):
-    """The thread's token was cancelled; raised where the operation waited, or would have begun.
+    """The thread's token was cancelled; raised where the operation waits or would have started.
 
-    Like `KeyboardInterrupt` no `Exception`: what handles failures must not take it for one. What
-    was running is not recorded.
+    Like `KeyboardInterrupt` no `Exception`: handlers of failures must not catch it. The operation
+    that was running is not recorded.
     """
 
     def __init__(self) -> None:
         super().__init__("the operation was cancelled; what was running is not recorded")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (), vars(self)  # copies, and other processes, call it as all others do
+        return type(self), (), vars(self)  # copying and pickling call the class with no arguments
 
 
 class CancelToken:
-    """Ends every operation it was given to, from any thread; once cancelled it stays so.
+    """Cancels every operation that runs under it, from any thread; cancellation is permanent.
 
     A sandbox's execution stops within a tenth of a second and its result says
-    `trapped == "cancelled"`. One token may end several operations.
+    `trapped == "cancelled"`. One token may cancel several operations.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class CancelToken:
         self._callbacks: list[Callable[[], object]] = []
 
     def cancel(self) -> None:
-        """End what runs under this token, and what is started under it later."""
+        """Cancel what runs under this token, and what is started under it later."""
         with self._lock:
             self._cancelled = True
             for callback in self._callbacks:
@@ -57,11 +57,11 @@ class CancelToken:
 
     @contextmanager
     def calling(self, callback: Callable[[], object]) -> Iterator[None]:
-        """Have something called if this token is, or until the block ends becomes, cancelled.
+        """Call `callback` on cancellation: at once if already cancelled, else until the block ends.
 
         Args:
-            callback: Called in the thread that cancels, before `cancel` returns, and never after
-                the block was left; must be quick, raise nothing and not use the token.
+            callback: Called in the cancelling thread, before `cancel` returns, and never after the
+                block ended; must be quick, raise nothing and not use the token.
         """
         with self._lock:
             self._callbacks.append(callback)
@@ -75,7 +75,7 @@ class CancelToken:
 
     @contextmanager
     def watching(self, event: threading.Event) -> Iterator[None]:
-        """Have an event set if this token is, or until the block ends becomes, cancelled."""
+        """Set `event` on cancellation: at once if already cancelled, else until the block ends."""
         with self.calling(event.set):
             yield
 
@@ -87,7 +87,7 @@ _current: ContextVar[CancelToken | None] = ContextVar("agentforge_cancel_token",
 
 
 def current_token() -> CancelToken | None:
-    """Return the token that ends what this thread does; None where nothing does."""
+    """Return the token that cancels this thread's work, or None."""
     return _current.get()
 
 
@@ -98,7 +98,7 @@ def is_cancelled() -> bool:
 
 
 def check_cancelled() -> None:
-    """Return if this thread's operation may go on.
+    """Raise if this thread's operation was cancelled.
 
     Raises:
         OperationCancelled: It was cancelled.
@@ -109,7 +109,7 @@ def check_cancelled() -> None:
 
 @contextmanager
 def cancellable(token: CancelToken) -> Iterator[None]:
-    """Have what the block does end when a token is cancelled."""
+    """Run the block under a token: cancelling the token ends the block's work."""
     former = _current.set(token)
     try:
         yield
@@ -119,7 +119,7 @@ def cancellable(token: CancelToken) -> Iterator[None]:
 
 @contextmanager
 def shielded() -> Iterator[None]:
-    """Have what the block does go on whatever is cancelled: it puts right what was left halfway."""
+    """Shield the block from cancellation, for cleanup of half-finished work."""
     former = _current.set(None)
     try:
         yield
@@ -129,7 +129,7 @@ def shielded() -> Iterator[None]:
 
 @contextmanager
 def on_cancel(callback: Callable[[], object]) -> Iterator[None]:
-    """Have something called if this thread's operation is cancelled; see `CancelToken.calling`."""
+    """Call `callback` if this thread's operation is cancelled; see `CancelToken.calling`."""
     token = _current.get()
     if token is None:
         yield
@@ -139,10 +139,10 @@ def on_cancel(callback: Callable[[], object]) -> Iterator[None]:
 
 
 def cancellable_sleep(seconds: float) -> None:
-    """Wait for some seconds.
+    """Sleep.
 
     Raises:
-        OperationCancelled: This thread's operation was cancelled before they were over.
+        OperationCancelled: This thread's operation was cancelled during the sleep.
     """
     cancelled = threading.Event()
     with on_cancel(cancelled.set):

@@ -22,7 +22,7 @@ def as_utc(moment: datetime) -> datetime:
     """Return `moment` in UTC; one without a time zone is read as UTC.
 
     Raises:
-        OverflowError: The moment has no place in the calendar once it is in UTC.
+        OverflowError: The moment is outside the calendar's range in UTC.
     """
     if moment.tzinfo is UTC:
         return moment

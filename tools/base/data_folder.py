@@ -1,4 +1,4 @@
-"""Where data is kept: a project's in `.agentforge` here or above, a person's outside of all."""
+"""Where data is stored: a project's in the nearest `.agentforge`, a person's outside projects."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ _MAX_NAME_BYTES: Final = 255
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the person's own state directory: `$XDG_STATE_HOME/agentforge`; not created.
 
-    What is in it is this person's word on this machine (what they trust, which sessions are
-    theirs): no repository can bring a file into it. A relative `XDG_STATE_HOME` is ignored, as the
-    XDG Base Directory Specification demands; the default is `~/.local/state`.
+    It holds this person's decisions on this machine (what they trust, which sessions are theirs):
+    no repository can put a file into it. A relative `XDG_STATE_HOME` is ignored, as the XDG Base
+    Directory Specification demands; the default is `~/.local/state`.
     """
     return _personal("XDG_STATE_HOME", ".local/state", environment)
 
 
 def state_of(place: Path | str, kind: str, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the directory of what this person said of one place on this machine; not created.
+    """Return the directory of one kind of this person's decisions about `place`; not created.
 
-    It is named by the place's real path, or by the digest of one that is too long for a name.
+    It is named after the place's real path, or after its digest where that path is too long for a
+    name.
 
     Args:
-        place: A directory; it need not be there.
-        kind: What is said: the name of a folder in the person's state directory.
-        environment: Says where that is.
+        place: A directory; it need not exist.
+        kind: The name of a folder in the person's state directory.
+        environment: Locates the state directory.
     """
     real = os.fsencode(os.path.realpath(place))
     name = os.fsdecode(real.replace(b"%", b"%25").replace(b"/", b"%2F"))
     if len(os.fsencode(name)) > _MAX_NAME_BYTES:
-        import hashlib  # takes long to load, for the hook
+        import hashlib  # slow import; the hook avoids it
 
         name = hashlib.sha256(real).hexdigest()
     return state_folder(environment) / kind / name
@@ -58,9 +59,9 @@ def project_folder(start: Path, environment: Mapping[str, str] = os.environ) -> 
     """Return the person's folder for the repository that `start` is in, or None outside of one.
 
     It is `projects/<name>-<digest>` in the state folder; not created. The digest is of the
-    repository's common directory, which linked work trees share. A `.git` file counts as that of a
-    linked work tree only where the repository names this work tree, too: a folder that was unpacked
-    with such a file can't claim another repository's sessions.
+    repository's common directory, which linked work trees share. A `.git` file makes a directory a
+    linked work tree only where the repository lists that work tree, too: an unpacked folder with
+    such a file can't claim another repository's sessions.
 
     Args:
         start: An absolute path.
@@ -79,9 +80,10 @@ def project_folder(start: Path, environment: Mapping[str, str] = os.environ) -> 
 
 
 def folder_apart(start: Path, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the person's folder for what a directory has, where that must not be in it.
+    """Return the person's folder for a directory's data, where that must not be inside it.
 
-    That of its repository, as `project_folder` says, or one that the directory's path names.
+    It is the folder of the directory's repository, as in `project_folder`, or one named after the
+    directory's path.
 
     Args:
         start: An absolute path.
@@ -93,7 +95,7 @@ def folder_apart(start: Path, environment: Mapping[str, str] = os.environ) -> Pa
 def _common_directory(root: Path) -> tuple[str, str]:
     """Return the real paths of a repository's main work tree, and of its common directory.
 
-    That of a submodule, or of a `.git` file that nothing confirms, is its own `.git`.
+    For a submodule, or an unconfirmed `.git` file, the common directory is its own `.git`.
     """
     own = os.path.realpath(root)
     link = os.path.join(own, _REPOSITORY)
@@ -103,7 +105,7 @@ def _common_directory(root: Path) -> tuple[str, str]:
         shared = os.path.realpath(os.path.join(gitdir, common.strip()))
         named = os.path.realpath(os.path.join(gitdir, back.strip()))
         where = os.path.dirname(os.path.realpath(gitdir))
-    except (OSError, ValueError):  # a directory; a submodule; no path
+    except (OSError, ValueError):  # `.git` is a directory, a submodule's file, or an invalid path
         return own, os.path.realpath(link)
     if named != os.path.realpath(link) or where != os.path.join(shared, "worktrees"):
         return own, link
@@ -111,19 +113,19 @@ def _common_directory(root: Path) -> tuple[str, str]:
 
 
 def small_file(path: str) -> str:
-    """Return the beginning of a file that a stranger may have made; a FIFO holds nobody up.
+    """Return the start of a file that a stranger may have made; a FIFO does not block.
 
     Raises:
-        OSError: It is no regular file, or the system refused.
+        OSError: It is not a regular file, or the system refused.
     """
     return os.fsdecode(read_plain(path, most=8192))
 
 
 def read_plain(path: str, *, most: int) -> bytes:
-    """Return up to so many bytes of a regular file.
+    """Return up to `most` bytes of a regular file.
 
     Raises:
-        OSError: It is none, or the system refused.
+        OSError: It is not a regular file, or the system refused.
     """
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as file:
@@ -140,9 +142,9 @@ def _personal(variable: str, default: str, environment: Mapping[str, str]) -> Pa
 
 
 def _home(environment: Mapping[str, str]) -> str:
-    """Return the person's home, absolute; below a device, where nothing is, if they have none.
+    """Return the person's absolute home, or, without one, a path below a device that can't exist.
 
-    A relative one would be looked for in the working directory, where a stranger may have put it.
+    A relative home would resolve against the working directory, where a stranger may have put it.
     """
     named = environment.get("HOME", "")
     if os.path.isabs(named):
@@ -161,15 +163,15 @@ def find_data_folder(
 ) -> Path | None:
     """Return the nearest `.agentforge` in `start` or above it, or None.
 
-    The search ends with the root of the repository that `start` is in, or with the user's home:
-    what is above belongs to other projects. A folder above `start` counts only if it belongs to
-    `user` or to the owner of `start`: what a stranger puts into a shared directory above must not
-    decide where sessions go.
+    The search ends at the root of the repository that `start` is in, or at the user's home: folders
+    above those belong to other projects. A folder above `start` counts only if it belongs to `user`
+    or to the owner of `start`: what a stranger puts into a shared directory above must not decide
+    where sessions are stored.
 
     Args:
         start: An absolute path.
-        user: The user's number; that of this process if None.
-        home: The user's own directory; the one of this user if None.
+        user: The user id; this process's if None.
+        home: The user's home; this user's if None.
     """
     trusted = {os.geteuid() if user is None else user}
     own = _status(start)
@@ -191,9 +193,9 @@ def find_data_folder(
 
 
 def data_folder_above(start: Path) -> Path | None:
-    """Return the data folder of the project that `start` is a folder in.
+    """Return the data folder of the project that contains `start` as a subfolder.
 
-    None means that relative paths do: `start` has a data folder itself, or none is above it.
+    Return None if relative paths need none: `start` has a data folder itself, or none is above it.
     """
     found = find_data_folder(start)
     return None if found is None or found.parent == start else found
@@ -202,7 +204,7 @@ def data_folder_above(start: Path) -> Path | None:
 def is_repository(directory: Path) -> bool:
     """Return whether a directory is the root of a repository, or of a work tree of one.
 
-    A `.git` that is a directory without a `HEAD` is none, for git neither.
+    As in git, a `.git` directory without a `HEAD` is no repository.
     """
     git = directory / _REPOSITORY
     found = _status(git)

@@ -1,4 +1,4 @@
-"""The root of every error that this library raises on purpose, their kinds, their words."""
+"""The root of all errors that this library raises on purpose, their kinds and message texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SYSTEM_FIELDS: Final = ("errno", "strerror", "filename", "filename2")
 
 
 def shown(value: object) -> str:
-    """Return a refused value as it may stand in a message: short, and printable whatever it is."""
+    """Return a refused value in a form safe for messages: short, and printable whatever it is."""
     if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)
@@ -22,26 +22,26 @@ def shown(value: object) -> str:
 
 
 def first_of(texts: Sequence[str], *, most: int, what: str = "faults") -> list[str]:
-    """Return the first of some texts, and behind them how many more there are."""
+    """Return the first of some texts, followed by a count of the rest."""
     more = len(texts) - most
     return [*texts[:most], f"and {more} more {what}".rstrip()] if more > 0 else list(texts)
 
 
 def listed(texts: Sequence[str], *, most: int = 8, what: str = "faults") -> str:
-    """Return the first of some texts as one, with how many more there are."""
+    """Return the first of some texts joined into one, with a count of the rest."""
     return "; ".join(first_of(texts, most=most, what=what))
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """Return a number with what is counted: "1 file", "2,000 files"."""
+    """Return a number with its noun: "1 file", "2,000 files"."""
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
 class ErrorKind(Enum):
-    """What an error means to a program that has to go on after it."""
+    """What an error means to a program that has to continue after it."""
 
     NOT_DONE = "not_done"
-    """The work was not done: a person said no, or what it needs is not installed."""
+    """The work was not done: a person declined, or a requirement is not installed."""
     USAGE = "usage"
     """An argument or option is wrong."""
     NOT_FOUND = "not_found"
@@ -49,21 +49,21 @@ class ErrorKind(Enum):
     AMBIGUOUS = "ambiguous"
     """A shortened id fits several."""
     CONFLICT = "conflict"
-    """Somebody else changed it, holds it or runs it."""
+    """Somebody else changed, holds or runs it."""
     REFUSED = "refused"
     """The present state does not allow it."""
     INVALID_FILE = "invalid_file"
-    """A file is not what it should be."""
+    """A file is invalid."""
     STORAGE = "storage"
-    """The disk, its permissions or a lock."""
+    """The disk, its permissions or a lock failed."""
     SANDBOX = "sandbox"
     """The sandbox can't run code."""
     PERSON_NEEDED = "person_needed"
     """A person has to decide first."""
     BUDGET = "budget"
-    """What is left of the budget does not cover it."""
+    """The remaining budget does not cover it."""
     TIMEOUT = "timeout"
-    """Nobody answered in time."""
+    """No answer came in time."""
     INTERRUPTED = "interrupted"
     """A person interrupted it."""
     UNEXPECTED = "unexpected"
@@ -76,7 +76,7 @@ _REQUIRED: Final = object()
 Declared = NamedTuple(  # noqa: UP014 - annotations of the class form are compiled, which the hook would pay for
     "Declared", [("annotation", object), ("default", object), ("by_name", bool)]
 )
-"""A field that an error's class declares."""
+"""A field declared by an error's class."""
 
 _DECLARED: Final[dict[type[BaseException], dict[str, Declared]]] = {}
 
@@ -85,30 +85,30 @@ _DECLARED: Final[dict[type[BaseException], dict[str, Declared]]] = {}
 class AgentForgeError(Exception):
     """Base of the library's errors.
 
-    `str(error)` says what happened, what was kept and what to do; programs read the fields. A class
-    declares both:
+    `str(error)` says what happened, what was retained and what to do; programs read the fields. A
+    class declares both:
 
         class PruneBusy(PruneError, kind=ErrorKind.CONFLICT):
             message = "another prune works on {path} (waited {timeout_s:g} s); nothing was removed"
             path: Path
             timeout_s: float
 
-    Its constructor takes the annotated fields, as that of a dataclass does: in their order or by
-    name (by name only with `kw_only=True`), and calls `__post_init__`; a list becomes a tuple. In
-    the text, which is one line, `{field!r}` is quoted and bounded, `{field:,}` and `{field:;}` list
-    the first texts of a sequence, `{field:or none}` has words for what is empty, and a cause is
-    what the system said. A class whose text has parts that vary names properties, or overrides
-    `__str__`.
+    Its constructor takes the annotated fields like a dataclass: by position or by name (by name
+    only with `kw_only=True`), and calls `__post_init__`; a list becomes a tuple. In the text, which
+    is one line, `{field!r}` is quoted and bounded, `{field:,}` and `{field:;}` list the first texts
+    of a sequence, `{field:or none}` replaces an empty value by the words after "or", and a cause is
+    the system's own message. A class whose text has variable parts defines properties for them, or
+    overrides `__str__`.
     """
 
     kind: ErrorKind = ErrorKind.UNEXPECTED
-    """What it means to a program; one error may differ from its class."""
+    """Its meaning to a program; a single error may differ from its class."""
     retryable: ClassVar[bool] = False
     """Whether the same call, unchanged, may succeed later."""
     message: ClassVar[str] = ""
-    """The template of the text; without one, the text is what the constructor was given."""
+    """The template of the text; without one, the text is the constructor's argument."""
     brief: ClassVar[str] = ""
-    """The template of `user_message`, where that is not the whole text."""
+    """The template of `user_message`, where that is shorter than the text."""
     _by_name: ClassVar[bool] = False
 
     def __init_subclass__(
@@ -136,13 +136,13 @@ class AgentForgeError(Exception):
         self.args = (str(self),)
 
     def __post_init__(self) -> None:
-        """Set what follows from the fields."""
+        """Set attributes derived from the fields."""
 
     def __str__(self) -> str:
         return _filled(self.message, self) if self.message else Exception.__str__(self)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Give copies, and other processes, the text and the fields without calling the class."""
+        """Give copies and other processes the text and the fields without calling the class."""
         return _as_it_was, (type(self), self.args), {**_of_the_system(self), **vars(self)}
 
     @property
@@ -184,7 +184,7 @@ def _own_fields(kind: type[AgentForgeError]) -> dict[str, Declared]:
 def _bound(
     kind: str, fields: Mapping[str, Declared], given: Sequence[object], named: Mapping[str, object]
 ) -> Mapping[str, object]:
-    """Return the value of each field, as the arguments of a constructor have it."""
+    """Bind a constructor's arguments to the fields; return each field's value."""
     places = [name for name, field in fields.items() if not field.by_name] if given else []
     values = {**dict(zip(places, given, strict=False)), **named}
     bound = {name: values.get(name, field.default) for name, field in fields.items()}
@@ -198,7 +198,7 @@ def _bound(
 
 
 class ExtraMissing(AgentForgeError, kind=ErrorKind.NOT_DONE):
-    """What was asked for needs a package that is not installed; nothing was done."""
+    """The call needs a package that is not installed; nothing was done."""
 
     message = """{needed_by} needs {package}, which is not installed here; nothing was done. Install
     it with: pip install 'agentforge-sessions[{extra}]'{instead}"""
@@ -206,7 +206,7 @@ class ExtraMissing(AgentForgeError, kind=ErrorKind.NOT_DONE):
     package: str
     extra: str
     instead: str = ""
-    """What does the same until then, as the end of the text."""
+    """An alternative that works until then, as the end of the text."""
 
 
 class AmbiguousId(AgentForgeError, kind=ErrorKind.AMBIGUOUS):
@@ -231,20 +231,20 @@ _Error = TypeVar("_Error", bound=AgentForgeError)
 
 
 def retyped(error: AgentForgeError, kind: type[_Error], **subject: object) -> _Error:
-    """Return an error of another class with the fields that both have, and with a subject."""
+    """Return an error of another class with the fields that both share, and with a subject."""
     shared = declared_fields(kind).keys() & declared_fields(type(error)).keys()
     return kind(**{name: getattr(error, name) for name in shared} | subject)
 
 
 def reason_of(cause: BaseException | None) -> str:
-    """Return what the system said, without the number and the file that an `OSError` adds."""
+    """Return the system's message, without the number and the file name that an `OSError` adds."""
     if cause is None:
         return "unknown cause"
     return getattr(cause, "strerror", None) or str(cause)
 
 
 class _Said:
-    """A field's value where a template names it."""
+    """A field's value, as a message template formats it."""
 
     def __init__(self, value: object) -> None:
         self._value = value
@@ -267,7 +267,7 @@ class _Said:
 
 
 class _Fields(dict[str, _Said]):
-    """An error's attributes, as a template takes them."""
+    """An error's attributes, as the mapping that a template formats."""
 
     def __init__(self, error: AgentForgeError) -> None:
         super().__init__()
@@ -282,14 +282,14 @@ def _filled(template: str, error: AgentForgeError) -> str:
 
 
 def _as_it_was(kind: type[AgentForgeError], args: tuple[object, ...]) -> AgentForgeError:
-    """Make an error without calling its class; its fields are set next."""
+    """Create an error without calling its class; the caller sets its fields."""
     error = kind.__new__(kind)
     error.args = args
     return error
 
 
 def _of_the_system(error: AgentForgeError) -> Mapping[str, object]:
-    """Return what an `OSError` holds beside its attributes, where an error is one as well."""
+    """Return the `OSError` state outside the attributes, if the error is also an `OSError`."""
     if not isinstance(error, OSError):
         return {}
     found = {name: getattr(error, name) for name in _SYSTEM_FIELDS}

@@ -1,14 +1,14 @@
 """The library's log: structured events, handed to standard logging under `agentforge`.
 
-Silent unless the program that embeds the library configures logging: attach a handler to the logger
-`agentforge` (or to the root), or configure structlog, whose configuration is then used as it is.
-A record's message is the event with its fields as `key=value`; the fields are also in the record's
-attribute `event_fields`.
+Silent unless the embedding program configures logging: attach a handler to the logger `agentforge`
+(or to the root), or configure structlog, whose configuration is then used unchanged. A record's
+message is the event with its fields as `key=value`; the fields are also in the record's attribute
+`event_fields`.
 
 structlog takes longer to load than all of a session's work, so it is loaded with the first event
-that is heard: a program that configured structlog has it already, and until a program has, only
-standard logging or what `configure_when_heard` was given can hear an event. Standard logging is
-not loaded for it either: nobody listens by what was never loaded.
+that has a listener: a program that configured structlog has loaded it already, and until then only
+standard logging or the callback of `configure_when_heard` can receive an event. Standard logging is
+not loaded for it either: a module that was never loaded has no listeners.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 LOGGER_NAME: Final = "agentforge"
-"""The standard logger that all of the library's events go to, or to a child of it."""
+"""The standard logger of the library's events; parts of the library log to its children."""
 
 _LEVELS: Final = {
     "debug": 10,
@@ -38,7 +38,7 @@ _LEVELS: Final = {
     "critical": 50,
     "fatal": 50,
 }
-"""The levels of `logging`, by the methods' names."""
+"""The levels of `logging`, by method name."""
 _bound: ContextVar[dict[str, object] | None] = ContextVar("agentforge_bound_fields", default=None)
 
 
@@ -52,11 +52,11 @@ def get_logger(name: str) -> FilteringBoundLogger:
 
 
 def configure_when_heard(configure: Callable[[], None], *, minimum: int) -> None:
-    """Have structlog configured by the first event that is heard; at once where it is loaded.
+    """Configure structlog at the first event that has a listener; at once if structlog is loaded.
 
     Args:
-        configure: Configures structlog, so that it drops what is below `minimum` as well.
-        minimum: The level of `logging` from which events are heard.
+        configure: Configures structlog, including a filter that drops levels below `minimum`.
+        minimum: The lowest level of `logging` that has a listener.
     """
     _Pending.configuration = _Configuration(configure, minimum)
     if _is_loaded():
@@ -67,7 +67,7 @@ def configure_when_heard(configure: Callable[[], None], *, minimum: int) -> None
 def bound_fields(**fields: object) -> Iterator[None]:
     """Add fields to the events of a context, as `structlog.contextvars.bound_contextvars` does.
 
-    Where structlog is loaded they are bound with it, for other libraries' events too.
+    If structlog is loaded the fields are bound there, so other libraries' events have them too.
     """
     if _is_loaded():
         from structlog.contextvars import bound_contextvars
@@ -83,7 +83,7 @@ def bound_fields(**fields: object) -> Iterator[None]:
 
 
 class _Configuration:
-    """How structlog is to be configured once an event is heard."""
+    """The pending configuration of structlog."""
 
     def __init__(self, configure: Callable[[], None], minimum: int) -> None:
         self.configure: Final = configure
@@ -91,7 +91,7 @@ class _Configuration:
 
 
 class _Pending:
-    """What `configure_when_heard` was given, until it is done."""
+    """Holds the argument of `configure_when_heard` until it is applied."""
 
     configuration: _Configuration | None = None
 
@@ -107,7 +107,7 @@ def _configure_pending() -> None:
 
 
 class _EventLogger:
-    """Chooses at each event, since a program may configure its logging after the import."""
+    """Chooses its backend at each event: a program may configure logging after the import."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -129,7 +129,7 @@ class _EventLogger:
         return self.__getattr__("bind")(**fields) if fields or _is_loaded() else self
 
     def _is_heard(self, level: int) -> bool:
-        """Return whether an event of a level goes anywhere while structlog is not loaded."""
+        """Return whether an event of a level has a listener while structlog is not loaded."""
         pending = _Pending.configuration
         if pending is not None:
             return level >= pending.minimum
@@ -167,7 +167,7 @@ class _EventLogger:
 
 @cache
 def _silence_unless_configured() -> None:
-    """Keep standard logging from writing to standard error what no program asked for."""
+    """Stop standard logging from writing to standard error when the program configured nothing."""
     import logging
 
     logging.getLogger(LOGGER_NAME).addHandler(logging.NullHandler())

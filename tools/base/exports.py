@@ -1,4 +1,4 @@
-"""Public names of a package that load their module when they are first asked for (PEP 562)."""
+"""Public names of a package that load their module on first access (PEP 562)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from importlib import import_module
 
 
 def on_first_use(package: str, places: Mapping[str, str]) -> Callable[[str], object]:
-    """Return a package's `__getattr__`, which imports a name's module when the name is asked for.
+    """Return a package's `__getattr__`, which imports a name's module on first access to the name.
 
-    The name is kept in the package from then on. `dir(package)` names what is in `__all__` before
-    it is loaded; a package that has none beside this gets one with all names of the table.
+    The package caches the name from then on. `dir(package)` lists `__all__` before anything is
+    loaded; a package that defines none gets one with all names of the table.
 
     Args:
         package: The package's `__name__`.
-        places: The names, blank between them, that each module of the package defines; a module of
-            the package above begins with a dot.
+        places: Space-separated names, by the module of the package that defines them; a leading dot
+            marks a module of the parent package.
     """
     modules = {name: module for module, names in places.items() for name in names.split()}
 

@@ -1,4 +1,4 @@
-"""The identifiers of sessions: how they look, how they are made, how a shortened one is completed.
+"""The identifiers of sessions: their format, their creation, the completion of shortened ones.
 
 Agent sessions are named after the moment of their creation, `session_{YYYYMMDD}_{HHMMSS}_{µs}`;
 sandbox and question sessions by a UUID. An identifier from outside passes one of these checks
@@ -19,8 +19,8 @@ from .errors import AgentForgeError
 SESSION_ID_PATTERN: Final = r"session_[0-9]{8}_[0-9]{6}_(?:[0-9]{6}|[0-9a-f]{8})"
 """The regular expression of an agent session's id.
 
-One that ends in eight hexadecimal digits is of a hash: of what another SDK calls the session.
-"""
+An id that ends in eight hexadecimal digits is a hash: of the name that another SDK gave the
+session."""
 
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}"
 _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -29,12 +29,12 @@ _UUID4: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 
 @cache
 def _whole(pattern: str, flags: int = 0) -> Callable[[str], re.Match[str] | None]:
-    """Return what matches whole texts, compiled when first asked for: few are in most processes."""
+    """Return a matcher of whole texts, compiled on first use: most processes need few of them."""
     return re.compile(pattern, flags).fullmatch
 
 
 class InvalidIdentifier(AgentForgeError, ValueError):
-    """A text is not an identifier of the kind that was asked for; nothing was looked up with it."""
+    """A text is not an identifier of the required kind; nothing was looked up with it."""
 
     given: object
 
@@ -47,8 +47,8 @@ def is_session_id(value: object) -> bool:
 def names_no_session(value: object) -> bool:
     """Return whether `value` is a harmless name that no agent session can have.
 
-    Such a name is not found rather than refused: it could be an id that was mistyped, and means the
-    same in a path as in a message.
+    Such a name is reported as not found rather than refused: it could be a mistyped id, and means
+    the same in a path as in a message.
     """
     return not is_session_id(value) and is_workspace_name(value)
 
@@ -62,7 +62,7 @@ def next_session_id(session_id: str) -> str:
     """Return the id one microsecond after `session_id`, for when that one is taken.
 
     Raises:
-        ValueError: The id is not of a moment.
+        ValueError: The id is not derived from a time.
     """
     moment = datetime.strptime(session_id, "session_%Y%m%d_%H%M%S_%f")  # noqa: DTZ007 # in UTC
     return session_id_at(moment + timedelta(microseconds=1))
@@ -88,16 +88,15 @@ def is_uuid4(value: object) -> bool:
 
 def new_uuid4() -> str:
     """Return a random UUID of version 4 in lower case."""
-    import uuid  # takes long to load
+    import uuid  # slow import
 
     return str(uuid.uuid4())
 
 
 def completions(shortened: str, known: Iterable[str]) -> list[str]:
-    """Return the identifiers that `shortened` may stand for; one if it is clear which is meant.
+    """Return the identifiers that `shortened` may mean; one if it is unambiguous.
 
-    The identifier itself wins over those that it begins, these over those that it ends, these over
-    those that it is a part of.
+    An exact match wins over prefixes, these over suffixes, these over substrings.
     """
     candidates = list(known)
     if shortened in candidates:

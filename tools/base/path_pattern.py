@@ -1,8 +1,8 @@
-r"""Globs over the components of a path, where `**` stands for any number of folders; pure.
+r"""Globs over the components of a path, where `**` matches any number of folders; pure.
 
-Every glob of a path is read here. `*` and `?` stay in one name, `[…]` is one character of a set
-(`[!…]` one that is not in it), `\*` and `\?` are the characters themselves. `**` at the end is what
-is inside, at any depth.
+All globs of paths are parsed here. `*` and `?` stay in one name, `[…]` is one character of a set
+(`[!…]` one that is not in it), `\*` and `\?` are the characters themselves. `**` at the end matches
+what is inside, at any depth.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _WILD: Final = re.compile(r"[*?\[]")
 
 
 def is_exact(pattern: str) -> bool:
-    """Return whether a glob names one path, with no wildcard in it."""
+    """Return whether a glob has no wildcard and so matches one path only."""
     return _WILD.search(pattern) is None
 
 
 def component_matcher(names: Sequence[str]) -> Callable[[Sequence[str]], bool]:
-    """Return a test of a path's components; its cost is their two lengths multiplied.
+    """Return a test of a path's components; its cost is the product of the two lengths.
 
     Args:
-        names: The pattern's components; a `**` stands for any number of folders, none too.
+        names: The pattern's components; `**` matches any number of folders, including none.
     """
-    # The stars of one name never go back behind one another: none takes long to refuse a name.
+    # The stars of a name never backtrack past one another, so a mismatch is found quickly.
     tests = [
         None if name == "**" else re.compile(fnmatch.translate(_ESCAPED.sub(r"[\1]", name))).match
         for name in names
@@ -38,7 +38,7 @@ def component_matcher(names: Sequence[str]) -> Callable[[Sequence[str]], bool]:
         reached = {0}
         for number, test in enumerate(tests):
             if test is None:
-                least = min(reached) + (number == len(tests) - 1)  # at the end it is what is inside
+                least = min(reached) + (number == len(tests) - 1)  # at the end: what is inside
                 reached = set(range(least, len(parts) + 1))
             else:
                 reached = {at + 1 for at in reached if at < len(parts) and test(parts[at])}
@@ -50,15 +50,15 @@ def component_matcher(names: Sequence[str]) -> Callable[[Sequence[str]], bool]:
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Return whether a glob names a path, both relative to the same folder.
+    """Return whether a glob matches a path, both relative to the same folder.
 
-    A pattern that ends in `/` names all that is below a folder.
+    A pattern that ends in `/` matches all that is below a folder.
     """
     return _matcher(pattern)(path.split("/"))
 
 
 def names_any(patterns: Iterable[str], path: str) -> bool:
-    """Return whether any of some globs names a path."""
+    """Return whether any of the globs matches a path."""
     return any(matches(pattern, path) for pattern in patterns)
 
 

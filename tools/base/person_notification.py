@@ -1,7 +1,7 @@
-"""Notifying a person beside a terminal: a desktop notification, and a command of their own.
+"""Notify a person away from the terminal: a desktop notification, and a command of their own.
 
-Both run in the background, in threads that end with the commands. Nothing here fails the work: what
-goes wrong is logged. Texts are data: they are never part of a command line that a shell reads.
+Both run in the background, in threads that end with the commands. Nothing here fails the work:
+errors are logged. Texts are data: they are never part of a command line that a shell parses.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any, Final
 from attrs import define, field
 
 COMMAND_SECONDS: Final = 30.0
-"""How long a command may take; then it is killed, with all that it started."""
+"""The time limit of a command; then it is killed, with all that it started."""
 MOST_WAITING: Final = 100
-"""How many commands for one purpose may wait for those before them."""
+"""How many commands for one purpose may wait in line."""
 _OSASCRIPT: Final = (
     "on run argv\ndisplay notification (item 2 of argv) with title (item 1 of argv)\nend run"
 )
@@ -33,7 +33,7 @@ Runner = Callable[[Sequence[str], bytes, Mapping[str, str]], int]
 
 
 def plain(text: str, limit: int) -> str:
-    """Return text on one line that no terminal acts on, cut to `limit` characters."""
+    """Return text on one line without terminal control characters, cut to `limit` characters."""
     flat = "".join(char if char.isprintable() else " " for char in text)
     flat = " ".join(flat.split())
     return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
@@ -78,10 +78,10 @@ class BackgroundCommands:
 
     Args:
         log: A structlog logger.
-        failed: The event by which a command that failed is logged; with `by` and `error`.
+        failed: The event that is logged for a failed command; with `by` and `error`.
         run: Runs a command.
         which: Finds programs.
-        environment: The environment variables that commands get.
+        environment: The environment variables of the commands.
         platform: The operating system, as `sys.platform` names it.
     """
 
@@ -98,7 +98,7 @@ class BackgroundCommands:
 
         Args:
             title: Its title, plain.
-            body: Its text, plain; no markup in it is acted on.
+            body: Its text, plain; markup in it has no effect.
         """
         name = "osascript" if self._platform == "darwin" else "notify-send"
         program = self._which(name)
@@ -120,10 +120,10 @@ class BackgroundCommands:
         """Start a command.
 
         Args:
-            by: What it is for, in the log.
+            by: Its purpose, for the log.
             command: The program and its arguments.
-            data: What it reads.
-            about: Environment variables besides the others.
+            data: Its standard input.
+            about: Additional environment variables.
         """
         self._in_thread(by, lambda: self._work(by, command, data, about))
 
@@ -133,7 +133,7 @@ class BackgroundCommands:
         self._threads.append(thread)
         try:
             thread.start()
-        except RuntimeError as error:  # no more threads, or the interpreter ends
+        except RuntimeError as error:  # no more threads, or the interpreter is ending
             self._log.warning(self._failed, by=by, error=str(error))
 
     def _work(self, by: str, command: Sequence[str], data: bytes, about: Mapping[str, str]) -> None:
@@ -146,7 +146,7 @@ class BackgroundCommands:
             self._log.warning(self._failed, by=by, error=f"exit code {code}")
 
     def wait(self) -> None:
-        """Wait until the commands under way have ended."""
+        """Wait until all running commands have ended."""
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join()
@@ -154,17 +154,17 @@ class BackgroundCommands:
 
 @define(eq=False)
 class OrderedCommands(BackgroundCommands):
-    """Such commands one after the other for each purpose, in the order in which they were started.
+    """Background commands in start order, one at a time for each purpose.
 
-    For what may come in great numbers: at most `MOST_WAITING` wait, and those that come then are
-    left out, and logged.
+    For commands that may come in great numbers: at most `MOST_WAITING` wait; further ones are
+    dropped and logged.
     """
 
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _lines: dict[str, deque[Callable[[], None]]] = field(factory=dict, init=False)
 
     def start(self, by: str, command: Sequence[str], data: bytes, about: Mapping[str, str]) -> None:
-        """Start a command when those before it have ended; see `BackgroundCommands.start`."""
+        """Start a command after those before it have ended; see `BackgroundCommands.start`."""
         with self._lock:
             begins = by not in self._lines
             line = self._lines.setdefault(by, deque())
@@ -176,10 +176,10 @@ class OrderedCommands(BackgroundCommands):
             self._in_thread(by, lambda: self._work_off(by))
 
     def finish(self, timeout_s: float) -> None:
-        """Wait for what was started; once the time is over, leave out what has not begun by then.
+        """Wait for all commands; when the time is over, drop those that have not started.
 
         Args:
-            timeout_s: How long commands may still be begun, in seconds.
+            timeout_s: How long commands may still be started, in seconds.
         """
         until = time.monotonic() + timeout_s
         for thread in list(self._threads):

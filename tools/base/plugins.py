@@ -1,12 +1,12 @@
-"""The register of plugins: what other packages add by entry points, and what this one has itself.
+"""The register of plugins: other packages' entry points, and this package's own plugins.
 
 The groups are those of the packaging standard's entry points: `agentforge.stores`, `.executors`,
 `.agents`, `.observers`, `.commands`. This package's own plugins have the same form and are loaded
-the same way; they stand in a table beside their consumer instead of in the metadata, whose reading
-takes longer than most commands work.
+the same way; they are in a table beside their consumer instead of in the metadata, which takes
+longer to read than most commands take to run.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as texts, each field's would have to be compiled.
 
 import os
 import sys
@@ -50,10 +50,11 @@ class Plugin(NamedTuple):
     """One plugin, which is not loaded yet.
 
     Attributes:
-        name: How a person calls it: a store's scheme, an agent's or executor's name, a command.
+        name: The name that a person uses: a store's scheme, an agent's or executor's name, a
+            command.
         group: One of `GROUPS`.
-        target: What it is, as `module:attribute`.
-        package: The distribution that it is of, with its version.
+        target: Its location, as `module:attribute`.
+        package: Its distribution, with the version.
     """
 
     name: str
@@ -65,7 +66,7 @@ class Plugin(NamedTuple):
         """Import the plugin and return it.
 
         Raises:
-            PluginUnusable: It can't be imported, or is not there.
+            PluginUnusable: It can't be imported, or the attribute does not exist.
         """
         module, _, attribute = self.target.partition(":")
         try:
@@ -79,18 +80,18 @@ class Plugin(NamedTuple):
 
 
 class Register:
-    """The plugins of one group. A name of this package is never taken by another one's."""
+    """The plugins of one group. Other packages can't replace a name of this package."""
 
     def __init__(self, group: str, own: Mapping[str, str]) -> None:
         """Remember the group, and this package's own plugins in it, as `module:attribute`.
 
-        To a group without a name no package adds anything.
+        Other packages can't add to a group without a name.
         """
         self._group = group
         self.own: Final = own
 
     def find(self, name: str) -> Plugin | None:
-        """Return the plugin of a name, or None; the metadata is read only where it is not ours.
+        """Return the plugin of a name, or None; the metadata is read only if it is not our own.
 
         Raises:
             PluginAmbiguous: Several packages add it.
@@ -103,7 +104,7 @@ class Register:
         return found[0] if found else None
 
     def foreign(self) -> tuple[Plugin, ...]:
-        """Return the plugins that other packages add to those of this one, by name."""
+        """Return the plugins that other packages add to this one's, by name."""
         found = sorted(foreign_plugins()) if self._group else ()
         return tuple(one for one in found if one.group == self._group and one.name not in self.own)
 
@@ -113,10 +114,10 @@ class Register:
 
 
 def foreign_plugins() -> tuple[Plugin, ...]:
-    """Return all plugins of other packages that are installed; none of them is loaded.
+    """Return all installed plugins of other packages, none of them loaded.
 
-    The working directory is left out where Python looks for modules there, as with `python -m`: it
-    may be a stranger's repository, whose metadata is nothing that the person installed.
+    The working directory is left out where Python searches it for modules, as with `python -m`: it
+    may be a stranger's repository, whose metadata is not installed by the person.
     """
     return tuple(
         Plugin(one.name, one.group.removeprefix(_PREFIX), one.value, _named(distribution))
@@ -134,7 +135,7 @@ def _installed() -> "Iterator[Distribution]":
     seen = set()
     for distribution in distributions(path=path):
         name = distribution.metadata["Name"]
-        if name and name not in seen:  # a second one of the same name lies behind the first
+        if name and name not in seen:  # a second one of the same name is shadowed by the first
             seen.add(name)
             yield distribution
 

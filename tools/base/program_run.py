@@ -1,4 +1,4 @@
-"""One run of a program with bounded time and output, ended with all that it started."""
+"""One run of a program with bounded time and output; all that it started is ended with it."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from attrs import frozen
 from .cancellation import check_cancelled, current_token
 
 KEPT_STDERR: Final = 16_384
-"""How much of standard error is kept, in bytes: the end of it."""
+"""How much of standard error is retained, in bytes: the end of it."""
 _GRACE_S: Final = 2.0
 _DRAIN_S: Final = 0.2
-"""How long pipes that a program left open are still listened to after its end."""
+"""How long to keep reading pipes that a program left open after its end."""
 _PIECE: Final = 1 << 16
 
 
 @frozen
 class Run:
-    """What is run.
+    """The parameters of a run.
 
     Attributes:
         words: The program and its arguments.
         environment: All of its environment.
-        stdin: What it reads.
-        timeout_s: How long it may take, in seconds.
-        max_output: How much of its standard output is taken, in bytes.
-        output_fd: An open file that its standard output goes to instead, unbounded.
-        held: Descriptors that it keeps open, so that a lock on one lasts until it has ended, even
-            where this process dies first.
-        umask: The bits that no new file of it has; this process's own if -1.
-        directory: Where it runs; this process's own working directory if None.
-        until: Returns whether its standard output so far is all that is wanted; its standard input
-            is kept open until then. None: it is closed after its last byte.
+        stdin: Its standard input.
+        timeout_s: Its time limit, in seconds.
+        max_output: The limit of its standard output, in bytes.
+        output_fd: An open file that receives its standard output instead, unbounded.
+        held: Descriptors that it inherits, so that a lock on one lasts until it has ended, even if
+            this process dies first.
+        umask: Its umask; this process's own if -1.
+        directory: Its working directory; this process's own if None.
+        until: Returns whether its standard output so far is sufficient; its standard input stays
+            open until then. None: standard input is closed after its last byte.
     """
 
     words: Sequence[str | bytes]
@@ -60,9 +60,9 @@ class Ended:
 
     Attributes:
         exit_code: Its exit code; negative for a signal.
-        stdout: What it printed.
-        stderr: The end of what it printed on standard error.
-        cut_short: Why it was ended before its time: "time" or "output"; None if it was not.
+        stdout: Its standard output.
+        stderr: The end of its standard error.
+        cut_short: The limit that ended it: "time" or "output"; None if none did.
     """
 
     exit_code: int
@@ -86,14 +86,14 @@ class ProgramRunner(Protocol):
 def run_program(run: Run, *, monotonic: Callable[[], float] = time.monotonic) -> Ended:
     """Run a program in a process group of its own; nothing of the group is left afterwards.
 
-    Standard input is a pipe that is closed after its last byte, where `until` is given once that
-    holds, too. At a limit, or when the caller is interrupted or cancelled, the group gets SIGTERM,
+    Standard input is a pipe that is closed after its last byte and, if `until` is given, not before
+    that holds. At a limit, or when the caller is interrupted or cancelled, the group gets SIGTERM,
     on which a program can clean up (git removes its lock files), after 2 seconds SIGKILL; after a
-    normal end, what it left behind is killed.
+    normal end, remaining processes of the group are killed.
 
     Raises:
         OSError: It can't be started.
-        ValueError: A word or a variable can't be handed to a program: it holds a NUL.
+        ValueError: A word or a variable contains a NUL and can't be passed to a program.
         OperationCancelled: The thread's operation was cancelled; nothing of the program is left.
     """
     check_cancelled()
@@ -126,7 +126,7 @@ def _talk(
     deadline: float,
     monotonic: Callable[[], float],
 ) -> str | None:
-    """Feed and read the program until it has ended; return which limit it reached, if any."""
+    """Feed and read the program until it has ended; return the limit that it reached, or None."""
     rest = memoryview(run.stdin)
     ended = fed = False
     exited = os.pidfd_open(process.pid)
@@ -150,7 +150,7 @@ def _talk(
             events = selector.select(min(left, _DRAIN_S) if ended else left)
             check_cancelled()
             if ended and not events:
-                break  # what the program left running may keep the pipes open for ever
+                break  # remaining processes may hold the pipes open for ever
             for key, _ in events:
                 if key.fd == exited:
                     selector.unregister(exited)
@@ -171,7 +171,7 @@ def _talk(
 
 @contextmanager
 def _waking_on_cancel(selector: selectors.BaseSelector) -> Iterator[int]:
-    """Have a selector wake when the thread's operation is cancelled.
+    """Make a selector wake when the thread's operation is cancelled.
 
     Yields:
         How many descriptors it has for that.
@@ -193,7 +193,7 @@ def _waking_on_cancel(selector: selectors.BaseSelector) -> Iterator[int]:
 def _feed(
     process: subprocess.Popen[bytes], selector: selectors.BaseSelector, rest: memoryview
 ) -> memoryview:
-    """Write a piece of the input; a program that reads no further is none the worse for it."""
+    """Write a piece of the input; a program may stop reading without harm."""
     stream = process.stdin
     assert stream is not None  # noqa: S101 (it is a pipe)
     try:
@@ -222,7 +222,7 @@ def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None
 
 
 def _end(process: subprocess.Popen[bytes], *, ended: bool) -> None:
-    """End what is left of the group, then take the exit code.
+    """End what is left of the group, then collect the exit code.
 
     The group is killed before its leader is waited for: until then its id can mean no other group.
     """
@@ -239,7 +239,7 @@ def _end(process: subprocess.Popen[bytes], *, ended: bool) -> None:
 
 
 def _wait_for_end(pid: int) -> None:
-    """Wait until a process has ended, or its grace has; it is not reaped."""
+    """Wait until a process has ended, or its grace period has; it is not reaped."""
     fd = os.pidfd_open(pid)
     with selectors.DefaultSelector() as selector, os.fdopen(fd, "rb", buffering=0):
         selector.register(fd, selectors.EVENT_READ)

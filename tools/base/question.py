@@ -1,7 +1,7 @@
-"""A question to a person, as a value: the one class of it from the asker to the files; pure.
+"""A question to a person, as a value: one class from the asker to the files; pure.
 
 Agents, agent sessions and question sessions ask with it. Any text and any number of options is a
-value; what may be asked is a rule of those who ask (`questions.rules`, `workflows.answers`).
+valid value; the askers limit what may be asked (`questions.rules`, `workflows.answers`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class QuestionError(AgentForgeError, kind=ErrorKind.REFUSED, kw_only=True):
     """Base of the errors of questions to a person."""
 
     session_id: str | None = None
-    """The question session it is about."""
+    """The question session concerned."""
 
 
 class FaultyInput(QuestionError, ValueError, kind=ErrorKind.USAGE):
@@ -36,14 +36,14 @@ class InvalidQuestions(FaultyInput):
 
 
 def as_tuple(values: Any) -> Any:
-    """Take any iterable but a text; the validators say what is wrong with the rest."""
+    """Convert any iterable but a text to a tuple; the validators report the rest."""
     if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
         return tuple(values)
     return values
 
 
 def text_faults(name: str, value: object) -> list[str]:
-    """Return why a value is no text that UTF-8 can hold."""
+    """Return why a value is not a text that UTF-8 can encode."""
     if not isinstance(value, str):
         return [f"{name}: expected text, got {type(value).__name__}"]
     try:
@@ -54,7 +54,7 @@ def text_faults(name: str, value: object) -> list[str]:
 
 
 def list_faults(name: str, values: object, kind: type, word: str) -> list[str]:
-    """Return why a value is no tuple of `kind`."""
+    """Return why a value is not a tuple of `kind`."""
     if not isinstance(values, tuple):
         return [f"{name}: expected a list, got {type(values).__name__}"]
     return [
@@ -65,7 +65,7 @@ def list_faults(name: str, values: object, kind: type, word: str) -> list[str]:
 
 
 def kind_faults(name: str, value: object, kind: type, word: str) -> list[str]:
-    """Return why a value is no `kind`; true and false are no numbers."""
+    """Return why a value is not a `kind`; booleans are not numbers."""
     exact = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     return [] if exact else [f"{name}: expected {word}, got {value!r}"]
 
@@ -75,8 +75,8 @@ class Option:
     """One of the offered answers.
 
     Attributes:
-        label: What is chosen, and how the answer names it.
-        description: What it means, or None.
+        label: The text that is chosen, and that the answer contains.
+        description: Its meaning, or None.
     """
 
     label: str
@@ -102,9 +102,9 @@ class Question:
     """One question to a person.
 
     Attributes:
-        prompt: The whole question; markdown is rendered where it is shown.
+        prompt: The whole question; its markdown is rendered where it is shown.
         title: A word or two for lists and tabs.
-        options: The offered answers, options or their labels; a free text may always be given
+        options: The offered answers, options or their labels; a free text is always possible
             instead.
         multi_select: Whether several options may be chosen.
     """

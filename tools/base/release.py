@@ -1,4 +1,4 @@
-"""Which release of this package is installed."""
+"""The installed release of this package."""
 
 from importlib.metadata import PackageNotFoundError, version
 

@@ -72,9 +72,9 @@ Result = Success[_T] | Failure
 
 
 def attempt(call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Success[_T] | Failure:
-    """Call `call`, and return its value or the library's error that it raised.
+    """Call `call`; return its value, or the library's error that it raised.
 
-    Any other exception is a fault of the program and passes through.
+    Any other exception is a fault of the program and propagates.
     """
     try:
         return Success(call(*args, **kwargs))

@@ -1,8 +1,8 @@
-"""Words that are searched for: how they are written, and where texts have them; pure.
+"""Search words: how they are written, and where texts contain them; pure.
 
-Letters are compared as `str.casefold` folds them, so that capital and small ones are alike in any
-language, and any white space is one space. All words must occur, in any of the texts of one thing;
-a word may be a part of a longer one.
+Letters are compared as `str.casefold` folds them, so that case does not matter in any language, and
+any white space is one space. All words must occur, in any of the texts of one thing; a word may
+match a part of a longer one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .errors import AgentForgeError, ErrorKind
 
 MAX_WORDS: Final = 20
 MAX_CHARS: Final = 1_000
-"""The most characters of all words together."""
+"""The maximum length of all words together."""
 _BEFORE: Final = 40
 _EXCERPT: Final = 160
 _CUT: Final = "…"
@@ -37,14 +37,14 @@ class SearchWords:
     """The words and phrases of a search, all of which must occur.
 
     Attributes:
-        terms: Each folded, its white space as one space; a phrase has some.
+        terms: Each is case-folded, with single spaces; a phrase contains some.
     """
 
     terms: tuple[str, ...]
 
     @classmethod
     def of(cls, given: SearchWords | str | Iterable[str]) -> SearchWords:
-        """Return the words that a caller gives: as a text that `parse` reads, or one by one.
+        """Convert a caller's words: a text for `parse`, or single words.
 
         Raises:
             InvalidSearch: There are none, or too many.
@@ -55,9 +55,9 @@ class SearchWords:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read words as a person writes them: `"two of them"` is a phrase, the rest are words.
+        """Parse words as a person writes them: `"two of them"` is a phrase, the rest are words.
 
-        A phrase whose second quote is missing goes on to the end, as of one that is being typed.
+        A phrase without a closing quote extends to the end, as while it is being typed.
 
         Raises:
             InvalidSearch: There are none, or too many.
@@ -69,9 +69,9 @@ class SearchWords:
 
     @classmethod
     def of_arguments(cls, arguments: Sequence[str]) -> Self:
-        """Read the arguments of a command: each is a word or, with white space in it, a phrase.
+        """Parse the arguments of a command: each is a word or, with white space in it, a phrase.
 
-        One with a quote of its own in it is read as `parse` reads it.
+        An argument that contains a quote is parsed by `parse`.
 
         Raises:
             InvalidSearch: There are none, or too many.
@@ -95,12 +95,12 @@ class SearchWords:
         return cls(tuple(terms))
 
     def __str__(self) -> str:
-        """Return them as `parse` reads them."""
+        """Return the words in the syntax of `parse`."""
         return " ".join(f'"{one}"' if " " in one else one for one in self.terms)
 
 
 class Place(StrEnum):
-    """Where a text stands that is searched."""
+    """The part of a session or question that a searched text comes from."""
 
     TITLE = "title"
     GOAL = "goal"
@@ -112,12 +112,12 @@ class Place(StrEnum):
 
 @frozen
 class SearchedText:
-    """One text of what is searched.
+    """One text to search.
 
     Attributes:
-        place: What it is.
+        place: Its kind.
         text: The text.
-        number: Which one of its place, from 0; None where there is but one.
+        number: Its index among those of its place, from 0; None if there is only one.
         at: When it was written, aware, or None.
     """
 
@@ -129,14 +129,14 @@ class SearchedText:
 
 @frozen
 class Passage:
-    """A line with some of the words in it.
+    """A line that contains some of the words.
 
     Attributes:
-        place: What it is a part of.
-        number: Which one of its place, from 0; None where there is but one.
+        place: The kind of its text.
+        number: The text's index among those of its place, from 0; None if there is only one.
         at: When that was written, aware, or None.
-        text: The line: the text's white space is one space each, "…" stands for what is left out.
-        marks: Where the words are in it: begins and ends, in order, none within another.
+        text: The line, with single spaces; "…" replaces what is left out.
+        marks: The words' positions in it: starts and ends, in order, none within another.
     """
 
     place: Place
@@ -147,11 +147,11 @@ class Passage:
 
 
 def find_passages(texts: Iterable[SearchedText], words: SearchWords) -> tuple[Passage, ...]:
-    """Return passages that have all words between them; none if one of the words is nowhere.
+    """Return passages that together contain all words; none if one of the words does not occur.
 
     Args:
-        texts: What is searched, the most telling first: each passage is the first text with a word
-            that none before it has. It is gone through no further than needed.
+        texts: The texts, the most relevant first: each passage is from the first text with a word
+            that none before it has. No more texts are consumed than needed.
         words: The words.
     """
     left = set(words.terms)
@@ -169,19 +169,19 @@ def find_passages(texts: Iterable[SearchedText], words: SearchWords) -> tuple[Pa
 
 
 class _Folded:
-    """A text as it is searched, and where each of its characters stands in it."""
+    """A text in its folded form, with each character's position in the original."""
 
     def __init__(self, text: str) -> None:
         self.line = " ".join(text.split())
         self.folded = self.line.casefold()
 
     def excerpt(self, terms: Iterable[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
-        """Return a part of the line with the first of some words in it, and the words' marks."""
+        """Return a part of the line with the first of the words in it, and the words' marks."""
         spans = _merged(self._in_line(self._spans(terms)))
         line = self.line
         first = spans[0][0]
         begin = max(0, min(first - _BEFORE, len(line) - _EXCERPT))
-        if begin:  # at a word's beginning, if one is near
+        if begin:  # at a word's start, if one is near
             begin = line.find(" ", begin, first) + 1 or begin
         end = min(len(line), begin + max(_EXCERPT, spans[0][1] - begin))
         if end < len(line):
@@ -200,7 +200,7 @@ class _Folded:
                 at = self.folded.find(term, at + len(term))
 
     def _in_line(self, spans: Iterable[tuple[int, int]]) -> Iterable[tuple[int, int]]:
-        """Return where spans of the folded text are in the line: a folded letter may be longer."""
+        """Map spans of the folded text to the line: a folded letter may be longer."""
         if len(self.folded) == len(self.line):
             return spans
         starts, at = [], 0
@@ -213,7 +213,7 @@ class _Folded:
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return spans in order, those that overlap as one."""
+    """Return spans in order, overlapping ones merged."""
     merged: list[tuple[int, int]] = []
     for begin, end in sorted(spans):
         if merged and begin < merged[-1][1]:

@@ -1,6 +1,6 @@
-"""Sessions for many machines: where they are stored, their files, and who works on them.
+"""Sessions for many machines: their store, their files, and the workers that run them.
 
-`stores` opens what an address names and loads nothing else, `opening` opens PostgreSQL stores,
-whose adapters stand in `postgres`; `objects` has the files of sessions in an object store,
-`workers` runs submitted sessions. Import the modules by name.
+`stores` opens the store of an address and loads nothing else, `opening` opens PostgreSQL stores,
+whose adapters are in `postgres`; `objects` stores the files of sessions as objects, `workers` runs
+submitted sessions. Import the modules by name.
 """

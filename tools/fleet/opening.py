@@ -1,4 +1,4 @@
-"""Opens PostgreSQL stores: for work, for their migration, and for a look at their status."""
+"""Opens PostgreSQL stores: for work, for their migration, and for their status."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .postgres.store import PostgresStore
 
 DIRECT_VARIABLE: Final = "AGENTFORGE_STORE_DIRECT"
-"""The environment variable that names the server itself, where the store's address is a pooler."""
+"""The environment variable of the server's own address, where the store's is a pooler."""
 _PACKAGES: Final = frozenset({"psycopg", "psycopg_pool", "procrastinate"})
 
 
@@ -27,7 +27,7 @@ def open_store(address: str, base_path: Path | None, *, direct: str | None = Non
 
     Raises:
         ExtraMissing: The packages for it are not installed.
-        InvalidStoreAddress: It is no such address.
+        InvalidStoreAddress: It is not such an address.
     """
     database = open_database(address, direct=direct)
     from .postgres.store import PostgresStore
@@ -36,24 +36,24 @@ def open_store(address: str, base_path: Path | None, *, direct: str | None = Non
 
 
 def for_command_line(address: str) -> str:
-    """Return an address that selects the same database, and leaves the password to be found."""
+    """Return an address of the same database without its password, which libpq looks up itself."""
     from .postgres.address import for_command_line as shown
 
     return shown(address)
 
 
 def open_database(store: str, *, direct: str | None = None, migrated: bool = True) -> Database:
-    """Open a PostgreSQL store; nothing is connected yet.
+    """Open a PostgreSQL store; no connection yet.
 
     Args:
         store: Its address.
-        direct: The address of the server itself, where `store` is a pooler: locks and
-            notifications go there. What AGENTFORGE_STORE_DIRECT says if None, else `store`.
-        migrated: Whether its tables are looked at before the first statement.
+        direct: The address of the server itself, where `store` is a pooler: locks and notifications
+            use it. If None, AGENTFORGE_STORE_DIRECT, else `store`.
+        migrated: Whether to check its tables before the first statement.
 
     Raises:
         ExtraMissing: The packages for it are not installed.
-        InvalidStoreAddress: It is no such address.
+        InvalidStoreAddress: It is not such an address.
     """
     require_address(store)
     try:
@@ -73,15 +73,15 @@ def open_database(store: str, *, direct: str | None = None, migrated: bool = Tru
 def migrate_store(
     store: str, *, role: str | None = None, dry_run: bool = False
 ) -> tuple[Migration, ...]:
-    """Bring a store's tables to where this program is; return what was, or would be, run.
+    """Migrate a store's tables to this program's version; return the migrations run, or to run.
 
     Args:
         store: Its address.
-        role: A role that is given the rights that programs need, or None.
-        dry_run: Whether nothing is changed.
+        role: A role that gets the rights that programs need, or None.
+        dry_run: Whether to change nothing.
 
     Raises:
-        StoreError: It can't be; nothing was changed.
+        StoreError: It can't be migrated; nothing was changed.
     """
     with _unmigrated(store) as database:
         from .postgres.schema import migrate, pending
@@ -90,7 +90,7 @@ def migrate_store(
 
 
 def store_status(store: str) -> StoreStatus:
-    """Look at a PostgreSQL store, whichever program migrated it.
+    """Return the status of a PostgreSQL store, migrated by any program version.
 
     Raises:
         StoreError: It does not answer, or refuses.

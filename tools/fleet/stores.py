@@ -1,4 +1,4 @@
-"""Opens the store that an address names; of the others nothing is loaded."""
+"""Opens the store of an address; loads no other kind of store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STORES: Final = Register(
     },
 )
 """What opens a store, by the scheme of its address: called with the address and with the sessions'
-directory on this machine (None: the default), it returns `LocalSessions`; nothing is read yet."""
+directory on this machine (None: the default), it returns `LocalSessions`; no I/O yet."""
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _PASSWORD: Final = re.compile(r"(://[^/@:]*):[^@/]*@")
@@ -37,31 +37,31 @@ def is_database(store: str | None) -> bool:
 
 
 def is_elsewhere(store: str | None) -> bool:
-    """Return whether a store's address names something else than a folder of this machine."""
+    """Return whether a store's address is something other than a folder of this machine."""
     scheme = None if store is None else _SCHEME.match(store)
     return scheme is not None and scheme[1] != "file"
 
 
 def without_password(store: str) -> str:
-    """Return a store's address as it may stand in a command line, without the user's password."""
+    """Return a store's address in a form safe for a command line, without the user's password."""
     return _PASSWORD.sub(r"\1@", store)
 
 
 def open_sessions(
     base_path: Path | str | None = None, *, store: str | None = None, direct: str | None = None
 ) -> LocalSessions:
-    """Open the sessions of a store, and their places on this machine; nothing is read or made yet.
+    """Open the sessions of a store, and their directories on this machine; no I/O yet.
 
     Args:
-        base_path: The sessions' directory on this machine; if None, where the commands have those
-            of the working directory's project (`harness.store.sessions_place`).
+        base_path: The sessions' directory on this machine; if None, the one that the commands use
+            for the working directory's project (`harness.store.sessions_place`).
         store: Where the sessions are: `postgresql://…`, a folder's path or `file://…`, or an
             address of a plugin's; the directory of `base_path` if None.
         direct: The server itself, where `store` is a connection pooler.
 
     Raises:
-        InvalidStoreAddress: It names no store.
-        PluginUnusable: The plugin that it names can't be loaded.
+        InvalidStoreAddress: It is not the address of a store.
+        PluginUnusable: Its plugin can't be loaded.
         ExtraMissing: It is a database, and the packages for it are not installed.
     """
     base = sessions_directory(Path.cwd()) if base_path is None else Path(base_path)
@@ -80,7 +80,7 @@ def open_folder(address: Path | str | None, base_path: Path | None) -> LocalSess
     """Open the sessions in a folder's files; `base_path` is the folder's own.
 
     Raises:
-        InvalidStoreAddress: It is a `file:` address of no folder of this machine.
+        InvalidStoreAddress: It is a `file:` address, but of no folder of this machine.
     """
     del base_path
     from ..harness.session_store import SessionStore

@@ -2,8 +2,8 @@
 
 This package knows nothing of sessions. It names directories by descriptor wherever another process
 could swap a path under it, follows no symbolic link below the directory that the caller names, and
-turns every `OSError` into an error that says which path, which step, and what became of the data.
-Each name loads its module when it is first asked for.
+turns every `OSError` into an error with the path, the step, and the state of the data. Each name
+loads its module on first access.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A file that is only ever added to: an append is there whole when it was acknowledged, or not.
+"""An append-only file: an append is there in full once acknowledged, or not at all.
 
-The frames are `log_frames`'s. Writers take turns by a lock of the caller's; readers need none. What
-a killed writer left of an append stands at the end, was never acknowledged, and is cut off by the
-next one. Damage anywhere else is an error, and the file is left as it is.
+The frames are those of `log_frames`. Writers take turns under a lock of the caller's; readers need
+none. A killed writer may leave an unfinished, unacknowledged append at the end; the next append
+cuts it off. Damage anywhere else is an error, and the file is left unchanged.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from .log_frames import (
 from .regular_file import write_all
 
 APPEND_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-"""How a log is opened to add to it."""
+"""The flags that open a log for appending."""
 
 _WINDOW_BYTES: Final = 1 << 16
 
 
 class LogPart(NamedTuple):
-    """What a log holds from a mark on.
+    """The contents of a log from a mark on.
 
     Attributes:
         entries: The entries.
-        mark: Where they end.
-        anew: Whether they are all there are, since the mark that was given stands no more.
+        mark: Their end.
+        anew: Whether these are all entries, since the given mark is no longer valid.
     """
 
     entries: list[LogEntry]
@@ -50,15 +50,15 @@ class LogPart(NamedTuple):
 
 
 class AppendLog:
-    """A log that is open.
+    """An open log.
 
     Args:
         fs: The file system.
-        fd: The file, open; the caller closes it.
+        fd: The open file; the caller closes it.
         path: Its path, for messages.
 
     Raises:
-        ReadError: It is no regular file.
+        ReadError: It is not a regular file.
     """
 
     def __init__(self, fs: FileSystem, fd: int, path: Path) -> None:
@@ -76,11 +76,11 @@ class AppendLog:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was ever written to it, as of when it was opened."""
+        """Whether it was empty when it was opened."""
         return self._status.st_size == 0
 
     def read(self, since: LogMark | None = None) -> LogPart:
-        """Return the entries from a mark on; all of them where it stands no more, or is None.
+        """Return the entries from a mark on; all of them if the mark is no longer valid, or None.
 
         Raises:
             ReadError: It is damaged, or the system refused.
@@ -91,12 +91,12 @@ class AppendLog:
         return part
 
     def read_last(self, count: int) -> LogTail:
-        """Return the last entries, at least so many if there are, reading from the end.
+        """Return at least `count` last entries, or all if there are fewer; reads from the end.
 
-        What stands before them may be damaged without being noticed.
+        Damage before the returned entries may go unnoticed.
 
         Raises:
-            ReadError: It is damaged where it was read, or the system refused.
+            ReadError: The part that was read is damaged, or the system refused.
         """
         try:
             tail = last_frames(self._back_at, self._status.st_size, count)
@@ -104,11 +104,11 @@ class AppendLog:
             raise ReadError(path=self._path, cause=error) from error
         if tail is not None:
             return tail
-        part = self.read()  # an append is unfinished, or was when the file was looked at
+        part = self.read()  # the last append is unfinished, or was when the size was read
         return LogTail(part.entries, part.mark, whole=True)
 
     def bodies(self, entries: Iterable[LogEntry], mark: LogMark) -> list[bytes] | None:
-        """Return the bodies of entries, in the order given; None if the mark stands no more.
+        """Return the bodies of entries, in the given order; None if the mark is no longer valid.
 
         Args:
             entries: Entries that were read.
@@ -131,18 +131,18 @@ class AppendLog:
     def append(
         self, entries: Sequence[tuple[bytes, bytes]], *, since: LogMark | None = None
     ) -> tuple[LogMark, int]:
-        """Add entries (head, body), all or none, durably; the caller holds the writers' lock.
+        """Append entries (head, body), all or none, durably; the caller holds the writers' lock.
 
         Args:
             entries: One or more.
-            since: A mark that was read before, or None: the file is looked at from there on.
+            since: A mark that was read before, to scan from there; None scans the whole file.
 
         Returns:
-            The mark behind them, and how many bytes of an unfinished append were cut off.
+            The mark after them, and how many bytes of an unfinished append were cut off.
 
         Raises:
             ReadError: The log is damaged; nothing was written.
-            WriteError: The disk refused; the log is as it was (unless the error says `visible`).
+            WriteError: The disk refused; the log is unchanged (unless the error says `visible`).
         """
         part, rest = self._part(since)
         if rest is Rest.DAMAGED:
@@ -168,7 +168,7 @@ class AppendLog:
         return mark, torn
 
     def _taken_back(self, end: int) -> bool:
-        """Take back an append that failed; return whether no reader sees it any more."""
+        """Undo a failed append; return whether it is invisible to readers."""
         try:
             self._fs.ftruncate(self._fd, end)
         except OSError:
@@ -190,7 +190,7 @@ class AppendLog:
         return LogPart(scan.entries, scan.mark, anew=True), scan.rest
 
     def _at(self, offset: int, length: int) -> bytes:
-        """Read from an offset; neighbours come from one call of the system."""
+        """Read from an offset; adjacent reads share one system call."""
         start = offset - self._window_at
         if start < 0 or start + length > len(self._window):
             if length > _WINDOW_BYTES:
@@ -200,7 +200,7 @@ class AppendLog:
         return self._window[start : start + length]
 
     def _back_at(self, offset: int, length: int) -> bytes:
-        """Read as `_at` does, for who goes on before that place."""
+        """Read as `_at` does, for callers that read backwards."""
         start = offset - self._window_at
         if length <= _WINDOW_BYTES and (start < 0 or start + length > len(self._window)):
             self._window_at = max(0, offset + length - _WINDOW_BYTES)

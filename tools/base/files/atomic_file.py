@@ -1,10 +1,10 @@
-"""One file, replaced as a whole or not at all.
+"""Atomic replacement of one file.
 
-The new content is built in a temporary file beside the old one, `.{name}.new-{random}.tmp`. What a
-killed writer left of that form is removed by the next replacement of the same file, before its
-rename: all that is older than the new content where the caller holds a lock, so that no other
-writer can be alive, and what is `LEFTOVER_AGE_S` older where there is none. Making, naming, putting
-back and sweeping temporary files are one protocol, and so one module.
+The new content is built in a temporary file beside the old one, `.{name}.new-{random}.tmp`. The
+next replacement of the same file removes, before its rename, such files that a killed writer left:
+all that are older than the new content where the caller holds a lock, so that no other writer can
+be alive, and those `LEFTOVER_AGE_S` older where there is no lock. Creating, naming, restoring and
+sweeping temporary files are one protocol, and so one module.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from .filesystem import (
 from .regular_file import Chunk, being_written, read_descriptor, write_all
 
 LEFTOVER_AGE_S: Final = 60.0
-"""How long an unknown writer's temporary file is left alone after its last write, in seconds."""
+"""How many seconds after its last write an unknown writer's temporary file counts as left over."""
 
 _TRIES: Final = 100
-_MARK: Final = ".new-"  # or a user's own file might pass for a leftover
+_MARK: Final = ".new-"  # distinguishes leftovers from a user's own files
 _SUFFIX: Final = ".tmp"
 _NAME_BYTES: Final = 200
-"""How much of a file's name its temporary files carry: names may have 255 bytes."""
+"""How much of a file's name its temporary files repeat: names may have 255 bytes."""
 _RANDOM_PART: Final = r"[A-Za-z0-9_-]{8,128}"
 _FOLLOWING: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 
 
 def random_token() -> str:
     """Return an unpredictable text for the name of a temporary file."""
-    return os.urandom(8).hex()  # as `secrets` makes it, which takes long to load
+    return os.urandom(8).hex()  # as `secrets` makes it, without that slow import
 
 
 @lru_cache(maxsize=64)
@@ -54,12 +54,12 @@ def _start(name: str) -> str:
 
 
 def temporary_name(name: str, token: str) -> str:
-    """Return the name of an entry in which a content of the file `name` is built."""
+    """Return the name of a temporary file for the file `name`."""
     return f"{_start(name)}{token}{_SUFFIX}"
 
 
 def is_temporary(entry: str, name: str) -> bool:
-    """Return whether a directory's entry is one in which a content of the file `name` is built."""
+    """Return whether a directory's entry is a temporary file for the file `name`."""
     start = _start(name)
     return (
         entry.startswith(start)
@@ -74,15 +74,15 @@ class AtomicFileWriter:
         with AtomicFileWriter(path) as file:
             file.write(b"...")
 
-    What is written goes to a temporary file in the same directory. At the normal end of the block
-    it is synced, renamed over the file, and the directory is synced (Pillai et al., "All File
-    Systems Are Not Created Equal", OSDI 2014, is why each step is there). A reader sees the old
-    content or the new, never a mixture; after the block, the new content survives a power failure,
-    as far as the disk keeps its word on fsync. An exception in the block, or a step that fails,
-    leaves the old file as it was and no temporary file.
+    Writes go to a temporary file in the same directory. At the normal end of the block it is
+    synced, renamed over the file, and the directory is synced (Pillai et al., "All File Systems Are
+    Not Created Equal", OSDI 2014, is why each step is there). A reader sees the old content or the
+    new, never a mixture; after the block, the new content survives a power failure, as far as the
+    disk honours fsync. An exception in the block, or a step that fails, leaves the old file
+    unchanged and no temporary file.
 
-    A symbolic link at `path` is replaced, not followed. Two writers of one file at once both
-    succeed, and the later rename stands; a caller that must exclude that locks the directory.
+    A symbolic link at `path` is replaced, not followed. Two concurrent writers of one file both
+    succeed, and the later rename wins; a caller that must exclude that locks the directory.
     """
 
     def __init__(
@@ -97,19 +97,19 @@ class AtomicFileWriter:
         leftover_age_s: float = LEFTOVER_AGE_S,
         mode: int | None = None,
     ) -> None:
-        """Name the file; nothing happens yet.
+        """Remember the file; no I/O yet.
 
         Args:
-            path: The file; its directory must be there.
+            path: The file; its directory must exist.
             fs: The file system; the real one if None.
-            token: Gives fresh random texts for temporary names.
+            token: Returns fresh random texts for temporary names.
             directory_fd: The directory, if the caller has it open; `path` is for messages then.
             previous_fd: The old file, if the caller has it open for reading.
-            verify: Read the temporary file back and compare it before it takes the name.
-            leftover_age_s: How much older than the new content a temporary file must be to count
-                as a killed writer's; 0 where a lock keeps other writers away.
-            mode: The mode that the file gets, whatever the umask, and with it the owner of the
-                directory where root writes: for files of a person's own. 0600 if None.
+            verify: Read the temporary file back and compare it before the rename.
+            leftover_age_s: How much older than the new content a temporary file must be to count as
+                a killed writer's; 0 where a lock excludes other writers.
+            mode: The file's mode regardless of the umask; if root writes, the file then also gets
+                the directory's owner. For a person's own files. 0600 if None.
         """
         self._mode = mode
         self._leftover_age_s = leftover_age_s
@@ -125,7 +125,7 @@ class AtomicFileWriter:
         self._temporary = ""
 
     def __enter__(self) -> Self:
-        """Make the temporary file.
+        """Create the temporary file.
 
         Raises:
             WriteError: The system refused; nothing was changed.
@@ -148,7 +148,7 @@ class AtomicFileWriter:
         return self
 
     def write(self, data: Chunk | str) -> int:
-        """Write all of `data`, text as UTF-8; return how many bytes that is.
+        """Write all of `data`, text as UTF-8; return the number of bytes.
 
         Raises:
             WriteError: The system refused; the block should end.
@@ -171,9 +171,9 @@ class AtomicFileWriter:
             self._written += [bytes(chunk) for chunk in chunks]
 
     def skip(self, count: int) -> None:
-        """Leave out bytes that are zeros: a hole, where the file system has them.
+        """Skip `count` zero bytes: a hole, where the file system supports holes.
 
-        Something must be written after them. Not where the content is read back.
+        A write must follow. Not allowed together with `verify`.
 
         Raises:
             WriteError: As `write`.
@@ -203,7 +203,7 @@ class AtomicFileWriter:
                 operation = "verify"
                 self._compare(b"".join(self._written))
             self._previous.hold(directory_fd)
-            self._sweep()  # before the rename: where the new content is, no leftover is any more
+            self._sweep()  # before the rename, so that the new content implies no leftovers
             operation = "rename"
             fs.rename(self._temporary, self._name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
         except BaseException as error:
@@ -218,7 +218,7 @@ class AtomicFileWriter:
             raise self._refused("fsync of the directory", error, visible=visible) from error
 
     def _leftovers(self) -> list[str]:
-        """Return what looks like a killed writer's, its age aside."""
+        """Return the names of possible leftovers of a killed writer, of any age."""
         name, ours = self._name, (self._name, self._temporary)
         try:
             return [
@@ -230,7 +230,7 @@ class AtomicFileWriter:
             return []
 
     def _sweep(self) -> None:
-        """Remove the leftovers that are old enough; what resists stays for the next time."""
+        """Remove the leftovers that are old enough; one that resists waits for the next sweep."""
         fs, directory_fd = self._fs, self._directory_fd
         left = self._leftovers()
         if not left:
@@ -253,7 +253,7 @@ class AtomicFileWriter:
             raise OSError(errno.EIO, "what was read back is not what was written")
 
     def _abandon(self) -> None:
-        """Remove the temporary file; one that resists is swept by a later replacement."""
+        """Remove the temporary file; a later replacement sweeps one that resists."""
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             close_reader(self._fs, fd)
@@ -290,10 +290,10 @@ def replace_file(
         name: The file's name in it.
         chunks: The new content, in pieces.
         path: The file's path, for messages only.
-        previous_fd: As of `AtomicFileWriter`, and so are the others.
+        previous_fd: This and the others are as for `AtomicFileWriter`.
         verify: Whether to read it back.
-        token: Gives random texts.
-        mode: As of `AtomicFileWriter`.
+        token: Returns random texts.
+        mode: The file's mode.
 
     Raises:
         WriteError: The old content is untouched (unless `visible` says otherwise) and no temporary
@@ -315,7 +315,7 @@ def replace_file(
 def _create(
     fs: FileSystem, directory_fd: int, name: str, token: Callable[[], str]
 ) -> tuple[int, str]:
-    """Make a temporary file under a name that nothing has; return it, open, and the name."""
+    """Create a temporary file under an unused name; return its descriptor and the name."""
     for left in reversed(range(_TRIES)):
         temporary = temporary_name(name, token())
         try:
@@ -327,7 +327,7 @@ def _create(
 
 
 class _Previous:
-    """What a file held before it is replaced, kept so that it can be put back."""
+    """A file's content before its replacement, held so that it can be restored."""
 
     def __init__(self, fs: FileSystem, name: str, fd: int | None) -> None:
         self._fs = fs
@@ -337,7 +337,7 @@ class _Previous:
         self._absent = False
 
     def hold(self, directory_fd: int) -> None:
-        """Open the old file, unless the caller did; one that can't be opened can't be put back."""
+        """Open the old file, unless the caller did; one that can't be opened can't be restored."""
         if self._fd is not None:
             return
         try:
@@ -349,7 +349,7 @@ class _Previous:
             return
 
     def put_back(self, directory_fd: int, token: Callable[[], str]) -> bool:
-        """Undo a rename whose directory could not be synced; return whether all is as it was."""
+        """Undo a rename whose directory can't be synced; return whether the old state is back."""
         fs, name = self._fs, self._name
         try:
             if self._absent:
@@ -373,7 +373,7 @@ class _Previous:
         return True
 
     def close(self) -> None:
-        """Let go of the old file, if it was opened here."""
+        """Close the old file, if it was opened here."""
         if self._ours and self._fd is not None:
             close_reader(self._fs, self._fd)
             self._ours = False

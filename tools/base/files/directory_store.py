@@ -1,4 +1,4 @@
-"""Directories that appear whole, or not at all, and are still there after a power failure."""
+"""Directories that appear complete or not at all, and survive a power failure."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ _FOLLOWING = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 
 
 class NewDirectory:
-    """A directory that is built under a hidden name, then given its own.
+    """A directory that is built under a hidden name, then renamed to its own.
 
         with NewDirectory(fs, parent_fd, hidden) as new:
             create_file(fs, new.fd, "session.yaml", [content])
             new.sync()
             new.appear("name")
 
-    Guarantees: under its own name there is all that was built, or nothing. When `appear` returns,
-    the name survives a power failure, and so does what is in the directory, as far as the caller
-    synced it. When the block ends without, the directory is removed; what is left by a killed
-    process, or resists, keeps its hidden name, by which the caller's sweep knows it.
+    Guarantees: under its own name the directory is complete or absent. When `appear` returns, the
+    name survives a power failure, and so do the contents, as far as the caller synced them. If the
+    block ends without `appear`, the directory is removed; one left by a killed process, or one that
+    resists, stays under its hidden name, by which the caller's sweep recognises it.
 
-    Whether the name is free is the caller's to look at, under a lock of the parent: a rename takes
-    the place of an empty directory. What the system refuses is raised as it is.
+    The caller checks that the name is free, under a lock of the parent: a rename replaces an empty
+    directory. The system's errors are raised unchanged.
 
     Attributes:
         fd: The directory, open until it appears.
-        step: What is being done, for messages; the caller may say more of its own steps.
+        step: The current step, for messages; the caller may set it for its own steps.
         visible: Whether the directory has its name although `appear` failed: the parent could not
             be synced, and the name could not be taken back.
     """
 
     def __init__(self, fs: FileSystem, parent_fd: int, hidden: str) -> None:
-        """Name it; nothing happens yet.
+        """Remember the names; no I/O yet.
 
         Args:
             fs: The file system.
             parent_fd: The directory that it is built in, open.
-            hidden: A name in it that nothing has.
+            hidden: An unused name in it.
         """
         self._fs = fs
         self._parent_fd = parent_fd
@@ -68,21 +68,21 @@ class NewDirectory:
         return self
 
     def lock(self) -> None:
-        """Hold it locked until it appears, as a sign that its maker lives."""
+        """Lock it until it appears, as a sign that its maker lives."""
         self.step = "lock"
         wait_lock(self._fs, self.fd)
         self._locked = True
 
     def sync(self) -> None:
-        """Sync the names in it."""
+        """Sync the directory's entries."""
         self.step = "fsync of the new directory"
         self._fs.fsync(self.fd)
 
     def appear(self, name: str, *, parent_fd: int | None = None) -> None:
-        """Give it its name, durably; if that fails, it is hidden again, or `visible`.
+        """Rename it to its own name, durably; if that fails, it is hidden again, or `visible`.
 
         Args:
-            name: The name, which nothing has.
+            name: The name, which must be unused.
             parent_fd: The directory that it appears in, on the same file system; the one that it
                 was built in if None.
         """
@@ -111,7 +111,7 @@ class NewDirectory:
     def _close(self) -> None:
         if self.fd >= 0:
             if self._locked:
-                unlock(self._fs, self.fd)  # a child forked meanwhile has a copy of it
+                unlock(self._fs, self.fd)  # a child forked in between has a copy of the descriptor
             fd, self.fd = self.fd, -1
             close_reader(self._fs, fd)
 
@@ -128,7 +128,7 @@ def sync_directory(fs: FileSystem, path: Path) -> None:
     """Sync the directory at `path`.
 
     Raises:
-        OSError: As the system answered.
+        OSError: The system refused.
     """
     fd = fs.open(str(path), _FOLLOWING)
     try:
@@ -138,19 +138,19 @@ def sync_directory(fs: FileSystem, path: Path) -> None:
 
 
 def make_durable_directory(fs: FileSystem, path: Path) -> bool:
-    """Make a directory and its missing parents, each synced into its own parent.
+    """Create a directory and its missing parents, each synced into its own parent.
 
-    One that is there and empty is synced as well: a killed process may have made it just now.
+    An existing empty one is synced as well: a killed process may have made it just now.
 
     Args:
         fs: The file system.
         path: The directory; new ones get mode 0700 less the umask.
 
     Returns:
-        True if it was made, False if it was there.
+        True if it was created, False if it existed.
 
     Raises:
-        WriteError: Something on the way is not a directory, or the system refused.
+        WriteError: A component of the path is not a directory, or the system refused.
     """
     operation = "stat"
     made: list[Path] = []
@@ -161,7 +161,7 @@ def make_durable_directory(fs: FileSystem, path: Path) -> bool:
             missing.append(there)
             there = there.parent
         operation = "fsync of the parent directory"
-        if is_bare(str(there)) and os.access(there.parent, os.R_OK):  # or it was not made here
+        if is_bare(str(there)) and os.access(there.parent, os.R_OK):  # else not made here
             sync_directory(fs, there.parent)
         for directory in reversed(missing):
             operation = "mkdir"
@@ -175,7 +175,7 @@ def make_durable_directory(fs: FileSystem, path: Path) -> bool:
             operation = "fsync of the parent directory"
             sync_directory(fs, directory.parent)
     except OSError as error:
-        for directory in reversed(made):  # or the next call would take them for durable
+        for directory in reversed(made):  # or the next call would assume them durable
             with suppress(OSError):
                 fs.rmdir(str(directory))
         raise WriteError(path=path, operation=operation, cause=error) from error

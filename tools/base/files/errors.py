@@ -1,4 +1,4 @@
-"""What can go wrong with a durable file, as typed errors with fields."""
+"""Typed errors of durable files, with fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class DurableError(AgentForgeError, kind=ErrorKind.STORAGE, kw_only=True):
     """Base of this package's errors."""
 
     path: Path
-    """The file or directory it is about."""
+    """The file or directory concerned."""
 
 
 class WriteError(DurableError, kw_only=True):
@@ -27,9 +27,8 @@ class WriteError(DurableError, kw_only=True):
     """The step that failed: "create", "write", "fsync", "rename", "mkdir", …."""
     cause: BaseException | None = None
     visible: bool = False
-    """False: the old content is what a reader sees. True: the new content is visible, but the
-    system would not confirm that it survives a power failure, and putting the old content back
-    failed too."""
+    """False: readers see the old content. True: readers see the new content, but the system would
+    not confirm that it survives a power failure, and restoring the old content failed too."""
     advice: str = "Free the disk or fix its permissions, then try again."
 
     def __post_init__(self) -> None:
@@ -45,14 +44,14 @@ class WriteError(DurableError, kw_only=True):
 
 
 class LockTimeout(WriteError, kw_only=True):
-    """Another process held the lock for longer than the caller was ready to wait."""
+    """Another process held the lock for longer than the time limit."""
 
     message = """could not write {path}: {operation} failed: {holder:or another process} holds it
     (waited {timeout_s:g} s); {kept}. {advice}"""
     operation: str = "lock"
     timeout_s: float
     holder: str | None = None
-    """Who holds it, as far as a lock file says."""
+    """The holder, as far as a lock file names it."""
     advice: str = "See who has it open (fuser or lsof on the directory), then try again."
 
 
@@ -60,7 +59,7 @@ class ReadError(DurableError, kw_only=True):
     """A file exists but could not be read."""
 
     cause: BaseException | None = None
-    """What the system answered, or None where the file is refused for what it is."""
+    """The system's error, or None where the file itself is unacceptable."""
     reason: str | None = None
 
     def __post_init__(self) -> None:
@@ -87,18 +86,18 @@ _Owner = TypeVar("_Owner")
 
 
 class StorageErrors:
-    """The errors of files and disks as one package raises them, about what the files belong to."""
+    """Maps errors of files and disks to one package's own classes and subject."""
 
     def __init__(
         self, kinds: Mapping[type[DurableError], type[AgentForgeError]], *, subject: str = ""
     ) -> None:
-        """Take the package's class for each of this package's, and the field of the subject."""
+        """Set the package's class for each of this package's, and the field of the subject."""
         self.kinds: Final = kinds
         self._ours = tuple(kinds.values())
         self._subject = subject
 
     def of(self, error: DurableError, subject: object = None) -> AgentForgeError:
-        """Return the package's error that stands for one of a file or a disk."""
+        """Return the package's error that corresponds to an error of a file or a disk."""
         kind = next((self.kinds[one] for one in type(error).__mro__ if one in self.kinds), None)
         if kind is None or isinstance(error, self._ours):
             return error
@@ -107,7 +106,7 @@ class StorageErrors:
     def raised(
         self, subject: str = ""
     ) -> Callable[[Callable[Concatenate[_Owner, _P], _T]], Callable[Concatenate[_Owner, _P], _T]]:
-        """Have a method raise the package's errors.
+        """Return a decorator that makes a method raise the package's errors.
 
         Args:
             subject: The method's parameter that is the subject, or `parameter.attribute`.

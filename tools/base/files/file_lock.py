@@ -1,9 +1,9 @@
 """`flock`: locks that end with their owner, on an open file or directory.
 
-The kernel lets go of a lock when its owner dies, however it dies, so there is no stale lock to
-break and no lock file to leave behind. A lock holds between threads and between processes of one
-machine; over NFS a directory can't be locked. It belongs to the open file, which a forked child
-shares: where a fork may happen meanwhile, `unlock` ends it, closing alone does not.
+The kernel releases a lock when its owner dies, however it dies, so there is no stale lock to break
+and no lock file to leave behind. A lock excludes other threads and other processes of one machine;
+over NFS a directory can't be locked. It belongs to the open file, which a forked child shares:
+where a fork may happen while it is held, `unlock` ends it, closing alone does not.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .filesystem import DIRECTORY_FLAGS, READ_FLAGS, FileSystem, close_reader
 
 
 def try_lock(fs: FileSystem, fd: int) -> bool:
-    """Lock an open file or directory exclusively if no other owner is in the way; never waits.
+    """Try to lock an open file or directory exclusively; never waits.
 
     Raises:
-        OSError: The file system has no such locks.
+        OSError: The file system does not support such locks.
     """
     try:
         fs.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -34,22 +34,22 @@ def try_lock(fs: FileSystem, fd: int) -> bool:
 
 
 def wait_lock(fs: FileSystem, fd: int) -> None:
-    """Lock an open file exclusively, however long others hold it.
+    """Lock an open file exclusively; waits without a limit.
 
     Raises:
-        OSError: The file system has no such locks.
+        OSError: The file system does not support such locks.
     """
     fs.flock(fd, fcntl.LOCK_EX)
 
 
 def unlock(fs: FileSystem, fd: int) -> None:
-    """Let go of a lock, even where another process has a copy of the descriptor."""
+    """Release a lock, even where another process has a copy of the descriptor."""
     with suppress(OSError):
         fs.flock(fd, fcntl.LOCK_UN)
 
 
 def has_name(fs: FileSystem, fd: int, name: str, *, dir_fd: int | None = None) -> bool:
-    """Return whether what is open is what a name stands for now; a link stands for itself.
+    """Return whether the open file is the one that has this name now; a link counts as itself.
 
     Raises:
         OSError: Nothing has the name (any more), or the system refused.
@@ -58,9 +58,9 @@ def has_name(fs: FileSystem, fd: int, name: str, *, dir_fd: int | None = None) -
 
 
 class Patience:
-    """The pauses between tries at what another owner holds, each twice as long, up to a limit.
+    """The pauses between attempts, each twice as long as the last, up to a total limit.
 
-    The time begins with the first pause: what is free at once needs no clock.
+    The time starts with the first pause: success at the first attempt needs no clock.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class Patience:
         """Set the limit.
 
         Args:
-            timeout_s: How long the pauses may take together, in seconds.
-            monotonic: The clock that the limit is read from.
-            sleep: How to pause.
+            timeout_s: The limit of all pauses together, in seconds.
+            monotonic: The clock of the limit.
+            sleep: Pauses the thread.
             first_s: The first pause, in seconds.
             longest_s: The longest one, in seconds.
         """
@@ -89,7 +89,7 @@ class Patience:
         self._deadline: float | None = None
 
     def pause(self) -> bool:
-        """Pause, and return True; False, at once, when the time is over."""
+        """Pause and return True; return False at once when the time is over."""
         now = self._monotonic()
         if self._deadline is None:
             self._deadline = now + self._timeout_s
@@ -101,7 +101,7 @@ class Patience:
 
 
 class _PathLock:
-    """An exclusive lock on what stands at a path."""
+    """An exclusive lock on the file or directory at a path."""
 
     _flags: ClassVar[int]
 
@@ -115,15 +115,15 @@ class _PathLock:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Name the lock; nothing happens yet.
+        """Remember the path; no I/O yet.
 
         Args:
             fs: The file system.
             path: What to lock.
             timeout_s: How long to wait for another owner, in seconds.
             follow: Whether `path` itself may be a symbolic link.
-            monotonic: The clock that the time limit is read from.
-            sleep: How to pause between two attempts.
+            monotonic: The clock of the time limit.
+            sleep: Pauses between two attempts.
         """
         self._fs = fs
         self.path = path
@@ -138,8 +138,8 @@ class _PathLock:
 
         Raises:
             FileNotFoundError: There is nothing at the path (any more).
-            LockTimeout: Another owner kept it.
-            WriteError: It is something else, or the file system has no such locks.
+            LockTimeout: Another owner held it until the time limit.
+            WriteError: The path is of another kind, or the file system does not support such locks.
         """
         patience = Patience(self._timeout_s, monotonic=self._monotonic, sleep=self._sleep)
         try:
@@ -153,7 +153,7 @@ class _PathLock:
         return self
 
     def _taken(self) -> bool:
-        """Open what is at the path and lock it, as often as it is replaced in between."""
+        """Open the path and lock it; repeat while it is replaced in between."""
         fs, name = self._fs, str(self.path)
         while True:
             fd = fs.open(name, self._flags & ~os.O_NOFOLLOW if self._follow else self._flags)
@@ -174,7 +174,7 @@ class _PathLock:
         return has_name(self._fs, fd, name)
 
     def release(self) -> None:
-        """Let go; does nothing when the lock is not held."""
+        """Release the lock; does nothing when it is not held."""
         if self.fd >= 0:
             fd, self.fd = self.fd, -1
             close_reader(self._fs, fd)
@@ -190,8 +190,8 @@ class DirectoryLock(_PathLock):
     """An exclusive `flock` on a directory itself.
 
     Guarantees: while it is held, no other `DirectoryLock` holds the same directory, and `fd` is
-    that very directory, which stands at `path` (a directory that was renamed or replaced while
-    we waited is not taken for it).
+    that very directory, which is at `path` (a directory that was renamed or replaced during the
+    wait is not mistaken for it).
     """
 
     _flags = DIRECTORY_FLAGS
@@ -200,8 +200,8 @@ class DirectoryLock(_PathLock):
 class FileLock(_PathLock):
     """An exclusive `flock` on a file that exists and is never replaced.
 
-    For a lock that is held long, beside a directory's that is taken for moments. The guarantees
-    are those of `DirectoryLock`.
+    For a long-held lock, beside a directory's short ones. The guarantees are those of
+    `DirectoryLock`.
     """
 
     _flags = READ_FLAGS

@@ -1,4 +1,4 @@
-"""The system calls that durable files stand on, as a port, so that their faults can be injected."""
+"""The system calls that durable files use, as a port, so that tests can inject faults."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEX
 
 
 FileStatus = os.stat_result
-"""What `stat` says of a file."""
+"""The result of `stat`."""
 
 
 class FileSystem(Protocol):
@@ -84,7 +84,7 @@ class FileSystem(Protocol):
 
 
 class Closer(Protocol):
-    """What closes descriptors."""
+    """Closes descriptors."""
 
     def close(self, fd: int) -> None:
         """See `os.close`."""
@@ -92,12 +92,12 @@ class Closer(Protocol):
 
 
 def close_reader(fs: Closer, fd: int) -> None:
-    """Close a descriptor that nothing was written through.
+    """Close a descriptor that was only read from, ignoring errors.
 
-    It is closed in any case, and no data depends on the answer; so what was done under it is not
-    called a failure because of it.
+    It is closed in any case, and no data depends on the result, so an error must not fail the
+    caller.
     """
-    try:  # noqa: SIM105 (a look through ten thousand directories closes as many)
+    try:  # noqa: SIM105 (suppress() is slower, and a walk closes ten thousand directories)
         fs.close(fd)
     except OSError:
         pass
@@ -114,15 +114,15 @@ def opened(fs: FileSystem, path: str, flags: int, *, dir_fd: int | None = None) 
 
 
 def hand_over(fs: FileSystem, fd: int, directory_fd: int) -> None:
-    """Give what was just made to the owner of a directory, where root made it.
+    """Give a new file to the owner of its directory, if root made it.
 
-    What the owner can't open shuts them out of their own directory. Does nothing for any other
-    user, and in a directory of root's.
+    A file that its owner can't open would shut them out of their own directory. Does nothing for
+    any other user, and in a directory of root's.
 
     Args:
         fs: The file system.
-        fd: What was made, open; empty still, so that nothing is given away if it was swapped.
-        directory_fd: The directory it belongs to.
+        fd: The new file, open; still empty, so that nothing is given away if it was swapped.
+        directory_fd: The directory that sets the owner.
 
     Raises:
         OSError: The system refused.
@@ -153,10 +153,10 @@ class OsFileSystem:
 
     @staticmethod
     def link(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
-        """Give a file a second name, which must not be taken."""
+        """Give a file a second name, which must be unused."""
         os.link(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=False)
 
     @staticmethod
     def listdir(fd: int) -> list[str]:
-        """Name what the directory open at `fd` holds."""
+        """List the entries of the directory open at `fd`."""
         return os.listdir(fd)

@@ -1,15 +1,15 @@
-"""An append-only log as bytes: what a frame is, and which frames a file holds; pure.
+"""The byte format of an append-only log: what a frame is, and which frames a file holds; pure.
 
     frame   magic, number of entries, bytes of the index, bytes of index and bodies, checksum of the
             frame before, checksum; then the index (a row for each entry, then their heads), then
             the bodies; then the bytes of the whole frame and the magic of its end, by which a log
             is read from its end
 
-All numbers are little-endian. One append is one frame, so it is there whole or not at all. A
+All numbers are little-endian. One append is one frame, so it is there in full or not at all. A
 frame's checksum covers its place in the file, the checksum of the frame before it, the heads and
-the checksums of the bodies: a frame that stands elsewhere, or behind another one, is none. So what
-is at a place once read is known to be the same, or not, from its last frame alone, and the heads
-of a log are read without its bodies.
+the checksums of the bodies: a frame is invalid at another place, or after another frame. So a
+prefix that was read once can be verified by its last frame alone, and the heads of a log are read
+without its bodies.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _TRAILER: Final = struct.Struct("<Q4s")
 TRAILER_BYTES: Final = _TRAILER.size
 
 Read = Callable[[int, int], bytes]
-"""Returns so many bytes from an offset on; fewer at the end."""
+"""Returns `length` bytes from an offset on; fewer at the end."""
 
 
 class LogMark(NamedTuple):
-    """A place between two frames, and what stands before it.
+    """A place between two frames, with a check of what precedes it.
 
     Attributes:
         end: The offset.
         checksum: That of the frame before it; 0 at the beginning.
-        last: Where that frame begins; -1 at the beginning.
+        last: The offset of that frame; -1 at the beginning.
     """
 
     end: int = 0
@@ -49,10 +49,10 @@ class LogMark(NamedTuple):
 
 
 class LogEntry(NamedTuple):
-    """An entry as the index of its frame has it.
+    """An entry, as the index of its frame describes it.
 
     Attributes:
-        position: Where its body begins.
+        position: The offset of its body.
         size: The bytes of its body.
         checksum: That of its body.
         head: Its head.
@@ -65,13 +65,13 @@ class LogEntry(NamedTuple):
 
 
 class Rest(Enum):
-    """What stands behind the last whole frame."""
+    """What follows the last complete frame."""
 
     NOTHING = auto()
     TORN = auto()
     """The beginning of an append that was never acknowledged."""
     DAMAGED = auto()
-    """Something that was whole once: other frames follow it."""
+    """Damaged data that was once complete: other frames follow it."""
 
 
 class LogScan(NamedTuple):
@@ -79,8 +79,8 @@ class LogScan(NamedTuple):
 
     Attributes:
         entries: Their entries.
-        mark: Where they end.
-        rest: What stands behind them.
+        mark: Their end.
+        rest: What follows them.
     """
 
     entries: list[LogEntry]
@@ -92,9 +92,9 @@ class LogTail(NamedTuple):
     """The last entries of a log.
 
     Attributes:
-        entries: The entries, in order; of the first one's append maybe only the end.
-        mark: Where they end.
-        whole: Whether no other entry stands before them.
+        entries: The entries, in order; of the first one's append possibly only the last ones.
+        mark: Their end.
+        whole: Whether no other entry precedes them.
     """
 
     entries: list[LogEntry]
@@ -112,11 +112,11 @@ class _Frame(NamedTuple):
 def encode_frame(
     entries: Sequence[tuple[bytes, bytes]], after: LogMark
 ) -> tuple[list[bytes], LogMark]:
-    """Return a frame of entries (head, body) as pieces, and the mark behind it.
+    """Return a frame of entries (head, body) as pieces, and the mark after it.
 
     Args:
         entries: One or more.
-        after: Where the frame will stand.
+        after: The frame's place.
     """
     rows = b"".join(_ROW.pack(len(head), len(body), crc32(body)) for head, body in entries)
     index = rows + b"".join(head for head, _ in entries)
@@ -130,7 +130,7 @@ def encode_frame(
 
 
 def encode_log(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Return entries as a log of one frame each: the one form in which logs are compared."""
+    """Return entries as a log of one frame each: the canonical form in which logs are compared."""
     pieces: list[bytes] = []
     mark = LogMark()
     for entry in entries:
@@ -140,10 +140,10 @@ def encode_log(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def decode_log(data: bytes) -> list[tuple[bytes, bytes]]:
-    """Return the entries of a whole log.
+    """Return the entries of a complete log.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a valid log.
     """
 
     def read(offset: int, length: int) -> bytes:
@@ -160,7 +160,7 @@ def decode_log(data: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def stands(read: Read, mark: LogMark) -> bool:
-    """Return whether a log is, up to a mark, what it was when the mark was made."""
+    """Return whether a log is unchanged up to a mark since the mark was made."""
     if mark.last < 0:
         return True
     header = read(mark.last, HEADER_BYTES)
@@ -170,11 +170,11 @@ def stands(read: Read, mark: LogMark) -> bool:
 
 
 def scan_log(read: Read, size: int, after: LogMark) -> LogScan:
-    """Return the frames from a mark on, which has to stand; bodies but the last are not read.
+    """Return the frames after a valid mark; only the bodies of the last frame are read.
 
     Args:
         read: Reads the file.
-        size: The file's size; what is written behind it meanwhile is not looked at.
+        size: The file's size; later appends are ignored.
         after: Where to begin.
     """
     entries: list[LogEntry] = []
@@ -186,7 +186,7 @@ def scan_log(read: Read, size: int, after: LogMark) -> LogScan:
             return LogScan(entries, mark, _rest(read, mark.end, size))
         before, mark, last = mark, frame.mark, frame.entries
         entries += last
-    # Only the last append can be there in part: the one before it was synced before it began.
+    # Only the last append can be incomplete: the one before it was synced before it started.
     if any(crc32(read(entry.position, entry.size)) != entry.checksum for entry in last):
         del entries[len(entries) - len(last) :]
         return LogScan(entries, before, Rest.TORN)
@@ -196,12 +196,12 @@ def scan_log(read: Read, size: int, after: LogMark) -> LogScan:
 def last_frames(read: Read, size: int, count: int) -> LogTail | None:
     """Return the last entries; None if a torn frame is the last.
 
-    What stands before their frames is not looked at.
+    Earlier frames are not checked.
 
     Args:
         read: Reads the file.
         size: The file's size.
-        count: How many entries at least, if there are so many; 1 or more.
+        count: The minimum of entries, if there are as many; 1 or more.
     """
     frames: list[_Frame] = []
     begin, found = size, 0
@@ -210,7 +210,7 @@ def last_frames(read: Read, size: int, count: int) -> LogTail | None:
             return None
         trailer = read(begin - TRAILER_BYTES, TRAILER_BYTES)
         start = begin - _TRAILER.unpack(trailer)[0] if len(trailer) == TRAILER_BYTES else -1
-        # All of the last one, of which a part may be there: as of a scan.
+        # All of the last frame, which may be incomplete, as in a scan.
         most = count - found if frames else None
         frame = _frame_at(read, start, begin, most) if start >= 0 else None
         if frame is None or frame.mark.end != begin:
@@ -230,13 +230,13 @@ def last_frames(read: Read, size: int, count: int) -> LogTail | None:
 
 
 def _frame_at(read: Read, offset: int, size: int, most: int | None = None) -> _Frame | None:
-    """Return the frame that begins at an offset, or None if no whole one does.
+    """Return the frame that begins at an offset, or None if there is no complete one.
 
     Args:
         read: Reads the file.
         offset: The offset.
         size: The file's size.
-        most: How many of its entries to return, the last ones; all if None.
+        most: How many of its last entries to return; all if None.
     """
     header = read(offset, HEADER_BYTES)
     if len(header) < HEADER_BYTES:
@@ -263,7 +263,7 @@ def _frame_at(read: Read, offset: int, size: int, most: int | None = None) -> _F
 
 
 def _last_entries(index: bytes, count: int, end: int, wanted: int) -> list[LogEntry]:
-    """Return the last entries of a frame, of whose index and bodies the ends are known."""
+    """Return the last entries of a frame, given the ends of its index and bodies."""
     entries = []
     head_end, body_end = len(index), end
     for row in range(count - 1, count - 1 - wanted, -1):
@@ -277,11 +277,11 @@ def _last_entries(index: bytes, count: int, end: int, wanted: int) -> list[LogEn
 
 
 def _rest(read: Read, offset: int, size: int) -> Rest:
-    """Return what stands from an offset on, where no frame does that follows."""
+    """Classify what follows an offset at which no frame begins."""
     rest = read(offset, size - offset)
     found = rest.find(MAGIC)
     while found >= 0:
-        # A torn append may hold a copy of a log; no frame of it says that it stands here.
+        # A torn append may contain a copy of a log; no frame in that copy names this place.
         if _frame_at(read, offset + found, size) is not None:
             return Rest.DAMAGED
         found = rest.find(MAGIC, found + 1)

@@ -1,7 +1,7 @@
-"""A lock that other programs know by a lock file with its owner's pid in it.
+"""A lock that other programs recognise by a lock file with its owner's pid in it.
 
-The kernel's lock on the directory keeps our own processes apart and dies with its owner; the lock
-files are for programs that know nothing else (docs/adr/0006-pid-lock-files-beside-flock.md).
+The kernel's lock on the directory excludes our own processes and dies with its owner; the lock
+files are for programs that know only those (docs/adr/0006-pid-lock-files-beside-flock.md).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from .process_owner import (
 from .regular_file import read_descriptor
 
 _NO_FILE: Final = b"?"
-"""What stands for the content of a thing that is no lock file."""
+"""The content recorded for an entry that is not a regular file."""
 _FIRST_PAUSE_S: Final = 0.001
 
 _held: set[int] = set()
 
 
 def _after_fork() -> None:
-    """A forked child holds no lock: close its copies, or they would outlive their owner."""
+    """Close the child's copies after a fork, or the locks would outlive their owner."""
     for fd in _held:
         with suppress(OSError):
             os.close(fd)
@@ -52,7 +52,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 @frozen
 class _LockFile:
-    """A lock file as it was seen. Its inode alone is not it: inodes are used again at once."""
+    """A lock file as read. Its inode alone does not identify it: inodes are reused at once."""
 
     inode: int
     device: int
@@ -73,14 +73,14 @@ class _LockFile:
 
 LockEvent = Literal["lock_broken", "lock_left_behind", "lock_lost"]
 """A lock file was removed in place of its owner (`reason`, `holder`); its owner could not remove it
-(`error`); it is another one's by now (`path`)."""
+(`error`); it belongs to another owner now (`path`)."""
 
 
 class Report(Protocol):
-    """Observes what happens to lock files beside being made and removed by their owner."""
+    """Observes lock files that are not created and removed normally by their owner."""
 
     def __call__(self, event: LockEvent, /, **fields: str) -> None:
-        """Take note."""
+        """Observe an event."""
 
 
 def _report_nothing(_: LockEvent, /, **__: str) -> None:
@@ -97,32 +97,32 @@ def _of_this_machine(given: Processes | None) -> Processes:
 
 @define(eq=False)
 class PidLock:
-    """The exclusive right to change a directory, for moments.
+    """A short-term exclusive right to change a directory.
 
     Guarantees: while it is held, no other `PidLock` holds the same directory, in any thread or
     process of this machine, and `fd` is that very directory. A lock file has its content from its
-    first instant (it is written under another name and linked). What a killed owner left behind is
-    found and removed by the next one. A lock file is only ever removed by its owner, or when its
+    first instant (it is written under another name and linked). The next owner finds and removes
+    what a killed owner left behind. A lock file is only ever removed by its owner, or after its
     owner has ended; a wait that times out removes nothing.
 
-    A lock file is taken for left behind when its owner is dead, its pid belongs to a younger
-    process, or the machine was restarted since; and, since its makers hold `flock` as long as it
-    stands, when it is one of ours and of this boot. Where that is not known, because it is
-    empty, garbage or of another host, it must stand unchanged for `grace_s` of our own clock.
+    A lock file counts as left behind when its owner is dead, its pid belongs to a younger process,
+    or the machine was restarted since; and, since its makers hold `flock` as long as it exists,
+    when it is one of ours and of this boot. Where that can't be decided, because it is empty,
+    garbage or of another host, it must stay unchanged for `grace_s` of our own clock.
 
     Args:
         fs: The file system.
         path: The directory.
-        names: The lock files in it, in the order in which they are made; the same order for
-            all users of several.
+        names: The lock files in it, in the order of their creation; the same order for all users of
+            several.
         timeout_s: How long to wait for others, in seconds.
-        grace_s: How long a lock file whose owner can't be judged is respected, in seconds.
-        is_leftover: Whether an entry of the directory is to be removed as a killed owner's.
+        grace_s: How long a lock file of an unknown owner is respected, in seconds.
+        is_leftover: Whether to remove an entry of the directory as a killed owner's.
         report: Observes locks that were broken or lost.
-        token: Gives fresh random texts.
+        token: Returns fresh random texts.
         processes: The machine's processes; the real ones if None.
-        monotonic: The clock that waits are read from.
-        sleep: How to pause between two looks.
+        monotonic: The clock of the waits.
+        sleep: Pauses between two attempts.
     """
 
     _fs: FileSystem
@@ -155,8 +155,8 @@ class PidLock:
         """Take the lock.
 
         Raises:
-            FileNotFoundError: The directory is not there (any more).
-            LockTimeout: Another owner kept it for `timeout_s`.
+            FileNotFoundError: The directory does not exist (any more).
+            LockTimeout: Another owner held it for `timeout_s`.
             WriteError: The directory can't be locked.
             OSError: The lock file could not be written.
         """
@@ -177,7 +177,7 @@ class PidLock:
         return self
 
     def release(self) -> None:
-        """Let go; does nothing when the lock is not held."""
+        """Release the lock; does nothing when it is not held."""
         if self.fd >= 0:
             self._give_back()
 
@@ -193,12 +193,12 @@ class PidLock:
                 self._remove_own(*self._mine.popitem())
         finally:
             _held.discard(self.fd)
-            unlock(self._fs, self.fd)  # a child forked meanwhile has a copy of the descriptor
+            unlock(self._fs, self.fd)  # a child forked in between has a copy of the descriptor
             self.fd = -1
             self._directory.release()
 
     def _sweep(self) -> None:
-        """Remove what killed owners were about to write; no other owner is at it now."""
+        """Remove killed owners' temporary files; no other owner is active now."""
         for name in self._fs.listdir(self.fd):
             if name.startswith(self._prefix) or self._is_leftover(name):
                 with suppress(FileNotFoundError, IsADirectoryError):
@@ -242,12 +242,12 @@ class PidLock:
         return None
 
     def _create(self, name: str) -> bool:
-        """Make a lock file if there is none."""
+        """Create a lock file; return False if there is one."""
         temporary = f"{self._prefix}{self._token()}"
         content = Owner.current(self._processes, self._token()).encode()
         fd = self._fs.open(temporary, CREATE_FLAGS, 0o600, dir_fd=self.fd)
         try:
-            try:  # not synced: after a power failure it is another boot's, and broken
+            try:  # not synced: after a power failure it is of an earlier boot, and broken
                 self._fs.writev(fd, [content])
             finally:
                 self._fs.close(fd)
@@ -260,7 +260,7 @@ class PidLock:
         return True
 
     def _look(self, directory_fd: int, name: str) -> _LockFile | None:
-        """Return the lock file that is there, or None if there is none."""
+        """Return the current lock file, or None if there is none."""
         try:
             fd = self._fs.open(name, READ_FLAGS, dir_fd=directory_fd)
         except FileNotFoundError:
@@ -289,7 +289,7 @@ class PidLock:
         return None
 
     def _break(self, name: str, seen: _LockFile, reason: str) -> None:
-        """Put a lock file away that was left behind; if it is another one by now, leave it."""
+        """Remove a lock file that was left behind, unless another one has replaced it."""
         if self._put_away(name, lambda found: found == seen):
             self._report(
                 "lock_broken",
@@ -303,14 +303,14 @@ class PidLock:
         except OSError as error:
             self._report("lock_left_behind", error=str(error))
             return
-        if not done and self._path.is_dir():  # else it went with its directory
+        if not done and self._path.is_dir():  # otherwise it was removed with its directory
             self._report("lock_lost", path=str(self._path / name))
 
     def _put_away(self, name: str, is_it: Callable[[_LockFile], bool]) -> bool:
-        """Remove a lock file if it is the one that is meant.
+        """Remove a lock file if it is the expected one.
 
-        It is renamed and looked at again under its new name, which nothing else uses; if it is not
-        the one, because a program that knows no `flock` came between, it gets its name back.
+        It is renamed and checked again under its new name, which nothing else uses; if it is not
+        the expected one, because a program without `flock` interfered, it gets its name back.
         """
         seen = self._look(self.fd, name)
         if seen is None or not is_it(seen):

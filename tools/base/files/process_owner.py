@@ -1,6 +1,6 @@
 """Who owns a lock file, and whether that process still lives.
 
-A pid alone identifies no process for long: pids are used again, and mean another process after a
+A pid alone identifies no process for long: pids are reused, and mean another process after a
 restart, on another machine and in another container. So an owner is a pid with the start time of
 its process, the boot of the kernel, the pid namespace and the machine.
 """
@@ -20,8 +20,8 @@ from attrs import frozen
 MAX_LOCK_BYTES: Final = 4096
 _PROC: Final = Path("/proc")
 _REUSE_SLACK_S: Final = 2.0
-"""By how much a process may seem younger than a lock of its own, since one of the two times is
-counted in ticks since a boot whose own time is known to the second."""
+"""How much younger than its own lock a process may seem: one of the two times is in ticks since a
+boot whose own time is known only to the second."""
 
 
 class Verdict(StrEnum):
@@ -45,11 +45,11 @@ class Processes(Protocol):
     """The processes of a machine."""
 
     def start_time(self, pid: int) -> int | None:
-        """Return when a process began, in clock ticks since the boot; None if there is none."""
+        """Return when a process started, in clock ticks since the boot; None if there is none."""
         ...
 
     def start_moment(self, pid: int) -> float | None:
-        """Return when a process began, in seconds since the epoch; None if there is none."""
+        """Return when a process started, in seconds since the epoch; None if there is none."""
         ...
 
     @property
@@ -87,9 +87,9 @@ class OsProcesses:
             content = (_PROC / str(pid) / "stat").read_bytes()
         except OSError:
             return None
-        fields = content.rpartition(b")")[2].split()  # its name may hold blanks and brackets
+        fields = content.rpartition(b")")[2].split()  # its name may contain spaces and parentheses
         if len(fields) < 20 or fields[0] in {b"Z", b"X"}:
-            return None  # a zombie runs nothing any more
+            return None  # a zombie runs nothing
         return int(fields[19])
 
     def start_moment(self, pid: int) -> float | None:
@@ -122,7 +122,7 @@ class Owner:
 
     Attributes:
         pid: Its pid, in its own pid namespace.
-        start_time: When it began, in clock ticks since the boot, or None where that is not known.
+        start_time: When it started, in clock ticks since the boot, or None where that is not known.
         machine: Its machine's id, or None where that is not known.
         boot: The boot of its kernel.
         namespace: Its pid namespace.
@@ -138,12 +138,12 @@ class Owner:
 
     @classmethod
     def current(cls, processes: Processes, token: str) -> Owner:
-        """Name this process."""
+        """Return the owner that stands for this process."""
         pid = os.getpid()
         return cls(pid, processes.start_time(pid), *processes.here, token)
 
     def document(self) -> dict[str, object]:
-        """Return this owner as JSON has it."""
+        """Return this owner as a JSON object."""
         return {
             "pid": self.pid,
             "startTime": self.start_time,
@@ -154,18 +154,18 @@ class Owner:
         }
 
     def encode(self) -> bytes:
-        """Write the lock file of this owner: its pid in a line of its own, then all of it as JSON.
+        """Return the lock file's content: the pid on a line of its own, then the owner as JSON.
 
-        A program that knows no more than `parseInt(content)` and `kill(pid, 0)` reads the pid of a
-        living process, and waits; of JSON alone it would read no number, and break the lock.
+        A program that only does `parseInt(content)` and `kill(pid, 0)` reads the pid of a living
+        process, and waits; of JSON alone it would read no number, and break the lock.
         """
         return f"{self.pid}\n{json.dumps(self.document())}\n".encode()
 
 
 def parse_owner(content: bytes) -> Owner | None:
-    """Read a lock file; None if it names no owner.
+    """Parse a lock file; None if it names no owner.
 
-    It is ours (a pid, then JSON that names the same), or one that holds a pid and nothing else.
+    It must be ours (a pid, then JSON with the same pid), or hold only a pid.
     """
     try:
         text = content.decode("ascii").strip()
@@ -180,7 +180,7 @@ def parse_owner(content: bytes) -> Owner | None:
 
 
 def owner_of(found: object) -> Owner | None:
-    """Return the owner that `Owner.document` describes, or None if it is no such document."""
+    """Parse a document of `Owner.document`; None if it is not one."""
     if not isinstance(found, dict):
         return None
     pid, start = found.get("pid"), found.get("startTime")
@@ -191,12 +191,11 @@ def owner_of(found: object) -> Owner | None:
 
 
 def judge(content: bytes, *, written_at: float, processes: Processes) -> Verdict:
-    """Say what is known about the owner of a lock file.
+    """Judge the owner of a lock file.
 
     Args:
-        content: What the file holds.
-        written_at: When it was written, in seconds since the epoch, for files that hold a pid
-            alone.
+        content: The file's content.
+        written_at: When it was written, in seconds since the epoch, for files that hold only a pid.
         processes: The machine's processes.
     """
     if not content.strip():
@@ -210,7 +209,7 @@ def judge(content: bytes, *, written_at: float, processes: Processes) -> Verdict
 
 
 def judge_owner(owner: Owner, *, processes: Processes) -> Verdict:
-    """Say what is known about an owner that names its machine."""
+    """Judge an owner that names its machine."""
     machine, boot, namespace = processes.here
     if owner.machine != machine:
         return Verdict.ELSEWHERE
@@ -236,7 +235,7 @@ def _judge_here(owner: Owner, processes: Processes) -> Verdict:
 
 
 def describe(content: bytes, verdict: Verdict) -> str:
-    """Name the owner of a lock file for a person."""
+    """Describe the owner of a lock file for a person."""
     owner = parse_owner(content)
     if owner is None:
         return f"a lock file that is {verdict.value}"

@@ -1,4 +1,4 @@
-"""One file: written to the last byte, or read if it is one."""
+"""Write one file to its last byte, and read one if it is a regular file."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _READ_PIECE = 1 << 20
 
 
 def write_all(fs: FileSystem, fd: int, chunks: Sequence[Chunk]) -> None:
-    """Write pieces one after another, however little the system takes at once.
+    """Write pieces one after another, repeating short writes.
 
     Raises:
-        OSError: As the system answered.
+        OSError: The system refused.
     """
     pending: list[Chunk] = [chunk for chunk in chunks if chunk]
     while pending:
@@ -49,7 +49,7 @@ def write_all(fs: FileSystem, fd: int, chunks: Sequence[Chunk]) -> None:
 
 @contextmanager
 def being_written(fs: FileSystem, fd: int, directory_fd: int, name: str) -> Iterator[None]:
-    """Close a new file at the end of the block that writes it, and remove it if that fails.
+    """Close a new file when the block that writes it ends; remove it if the block fails.
 
     Args:
         fs: The file system.
@@ -83,10 +83,10 @@ def create_file(
         directory_fd: The directory.
         name: The file's name in it.
         chunks: The content, in pieces.
-        handed_over: Whether it belongs to the directory's owner, where root makes it.
+        handed_over: Whether to give it to the directory's owner if root makes it.
 
     Raises:
-        OSError: As the system answered; a file that was begun is removed.
+        OSError: The system refused; a partly written file is removed.
     """
     try:
         fd = fs.open(name, CREATE_FLAGS, 0o600, dir_fd=directory_fd)
@@ -121,7 +121,7 @@ def read_regular_file(
     max_bytes: int,
     directory_fd: int | None = None,
 ) -> bytes | None:
-    """Read a whole file, if it is one.
+    """Read a whole file, if it is a regular one.
 
     Args:
         fs: The file system.
@@ -134,8 +134,8 @@ def read_regular_file(
         The content, or None if there is no such file.
 
     Raises:
-        ReadError: It is a link, a directory, a FIFO or a device, is larger than `max_bytes`, or
-            the system would not read it. Never blocks on a FIFO.
+        ReadError: It is a link, a directory, a FIFO or a device, is larger than `max_bytes`, or the
+            system refused. Never blocks on a FIFO.
     """
     try:
         fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)
@@ -163,7 +163,7 @@ def read_regular_file(
 
 
 def read_beneath(fs: FileSystem, root: Path, path: str, *, max_bytes: int) -> bytes | None:
-    """Read a whole file below a directory, over no link; None if it is not there.
+    """Read a whole file below a directory, following no link; None if it does not exist.
 
     Args:
         fs: The file system.
@@ -172,8 +172,8 @@ def read_beneath(fs: FileSystem, root: Path, path: str, *, max_bytes: int) -> by
         max_bytes: The largest size that is read.
 
     Raises:
-        ReadError: It is no regular file, is larger, or the system would not read it.
-        OSError: A directory on the way can't be opened, as one that is a link.
+        ReadError: It is not a regular file, is larger, or the system refused.
+        OSError: A directory on the way can't be opened, for example because it is a link.
     """
     *directories, name = path.split("/")
     try:

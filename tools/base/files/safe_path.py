@@ -1,4 +1,4 @@
-"""The way down from a directory: over no link, and never out of it."""
+"""Descend from a directory without following links or leaving it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
 
 
 class Missing(Enum):
-    """What becomes of a directory on the way that is not there."""
+    """What to do about a missing directory on the way."""
 
     REFUSED = auto()
     MADE = auto()
-    MADE_DURABLY = auto()  # and synced into the one above
+    MADE_DURABLY = auto()  # and synced into its parent
 
 
 def is_plain_name(name: str) -> bool:
-    """Return whether a text names an entry of a directory, and neither itself nor what is above."""
+    """Return whether a text names an entry of a directory, neither `.` nor `..` nor a path."""
     return name not in {"", ".", ".."} and "/" not in name and "\0" not in name
 
 
@@ -33,22 +33,21 @@ def directory_beneath(
     *,
     missing: Missing = Missing.REFUSED,
 ) -> Iterator[int]:
-    """Hold open a directory below another; that other itself where there are no names.
+    """Hold open a directory below another; without names, the other directory itself.
 
-    Guarantees: each directory is opened by its name in the one above, so the descriptor is of a
+    Guarantees: each directory is opened by its name in its parent, so the descriptor is of a
     directory that was below the first one when it was opened, even if directories are renamed or
-    swapped for links meanwhile. Two descriptors are open at the most.
+    swapped for links in between. At most two descriptors are open.
 
     Args:
         fs: The file system.
-        root_fd: Where the way begins, open; it stays open.
+        root_fd: The first directory, open; it stays open.
         names: The directories on the way, from the top.
-        missing: What becomes of one that is not there; new ones get mode 0700 less the umask.
+        missing: What to do about a missing one; new ones get mode 0700 less the umask.
 
     Raises:
-        OSError: As the system answered: `ELOOP` where a name is a symbolic link, `ENOTDIR` where it
-            is another thing than a directory; `EXDEV` for a name that is not plain, which nothing
-            is looked up by.
+        OSError: The system refused: `ELOOP` where a name is a symbolic link, `ENOTDIR` where it is
+            neither a link nor a directory; `EXDEV` for a name that is not plain, without a look-up.
     """
     fd = root_fd
     try:
@@ -73,16 +72,16 @@ def open_directory(fs: FileSystem, name: str, *, dir_fd: int) -> int:
     _require_plain(name)
     try:
         return fs.open(name, DIRECTORY_FLAGS, dir_fd=dir_fd)
-    except NotADirectoryError as error:  # what Linux answers for a link as well
+    except NotADirectoryError as error:  # Linux raises this for a link as well
         if stat.S_ISLNK(fs.stat(name, dir_fd=dir_fd).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from error
         raise
 
 
 def is_bare(directory: int | str) -> bool:
-    """Return whether a directory, open or by its path, may have been made just now: it is empty.
+    """Return whether a directory, open or by its path, is empty: it may have been made just now.
 
-    Its maker may have been killed before the sync of the one above; nothing is put into it before.
+    Its maker may have been killed before syncing its parent; nothing is put into it before that.
     """
     try:
         with os.scandir(directory) as entries:
@@ -92,7 +91,7 @@ def is_bare(directory: int | str) -> bool:
 
 
 def _make(fs: FileSystem, parent_fd: int, name: str) -> bool:
-    """Make a directory; return whether it was missing."""
+    """Create a directory; return whether it was missing."""
     _require_plain(name)
     try:
         fs.mkdir(name, 0o700, dir_fd=parent_fd)

@@ -1,4 +1,4 @@
-"""What differs between two states of a tree of files, as a value; pure."""
+"""The differences between two states of a tree of files, as a value; pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from attrs import frozen
 
 @frozen
 class FileChange:
-    """What became of one file.
+    """The change of one file.
 
     Attributes:
-        path: Its path; bytes that are no UTF-8 are surrogates in it.
+        path: Its path; bytes that are not UTF-8 are surrogates in it.
         kind: "added", "deleted", "modified" or "type changed".
-        old_mode: Git's mode of it before, as "100644"; "000000" where it was not there.
+        old_mode: Its git mode before, as "100644"; "000000" if it did not exist.
         new_mode: The same after.
         insertions: How many lines it gained; None for a binary file.
         deletions: How many it lost; None for a binary file.
@@ -28,11 +28,11 @@ class FileChange:
 
 @frozen
 class TreeChanges:
-    """What differs between two states of a tree.
+    """The differences between two states of a tree.
 
     Attributes:
         files: The files that differ, by path.
-        patch: The lines that differ, as git writes them; empty where they were not wanted.
+        patch: The lines that differ, as git writes them; empty if not requested.
     """
 
     files: tuple[FileChange, ...]
@@ -40,10 +40,10 @@ class TreeChanges:
 
     @property
     def insertions(self) -> int:
-        """How many lines were gained."""
+        """The number of lines gained."""
         return sum(one.insertions or 0 for one in self.files)
 
     @property
     def deletions(self) -> int:
-        """How many lines were lost."""
+        """The number of lines lost."""
         return sum(one.deletions or 0 for one in self.files)

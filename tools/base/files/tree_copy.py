@@ -1,4 +1,4 @@
-"""A copy of a folder's files for a while: by descriptors, over no link, bounded; not durable."""
+"""A temporary copy of a folder's files: by descriptors, following no link, bounded; not durable."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NO_COPY: Final = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPN
 
 @frozen(kw_only=True)
 class CopyLimits:
-    """How much is copied.
+    """Limits of a copy.
 
     Attributes:
-        max_entries: How many files, links and directories.
-        max_bytes: How much all files hold together, in bytes.
-        max_depth: How deep directories are nested; a descriptor is open for each level.
+        max_entries: The number of files, links and directories.
+        max_bytes: The size of all files together, in bytes.
+        max_depth: The nesting of directories; a descriptor is open for each level.
     """
 
     max_entries: int = 400_000
@@ -34,10 +34,10 @@ class CopyLimits:
 
 
 class TreeTooLarge(Exception):
-    """A folder holds more than is copied; what was copied so far is left.
+    """A folder exceeds the limits of a copy; the part copied so far is left.
 
     Attributes:
-        problem: Which limit was passed, as the end of a sentence.
+        problem: The limit that was exceeded, as the end of a sentence.
     """
 
     def __init__(self, problem: str) -> None:
@@ -59,18 +59,18 @@ def copy_tree(
 ) -> None:
     """Copy files with their permissions, links as links, and directories into an empty directory.
 
-    Set-user-ID bits and their like are not copied, the owner can read and enter all, and pipes,
-    sockets and devices are passed over. Nobody should work in either meanwhile.
+    Set-user-ID and similar bits are not copied, the owner can read and enter all, and pipes,
+    sockets and devices are skipped. Neither directory should change during the copy.
 
     Args:
         fs: The file system.
         source_fd: The folder, open.
-        target_fd: The directory that takes its files, open and empty.
-        left_out: Whether an entry, with all that is in it, is passed over.
-        limits: How much is copied.
+        target_fd: The target directory, open and empty.
+        left_out: Whether to skip an entry with all that is in it.
+        limits: The limits.
 
     Raises:
-        TreeTooLarge: It holds more than that.
+        TreeTooLarge: The folder exceeds them.
         OSError: The system refused.
     """
     limits = limits if limits is not None else CopyLimits()
@@ -95,7 +95,7 @@ def _require(holds: bool, problem: str) -> None:
 
 @define
 class _Levels:
-    """The directories of the target down to the one that is being filled, open."""
+    """The open directories of the target, down to the one that is being filled."""
 
     fs: FileSystem
     fds: list[int]
@@ -111,7 +111,7 @@ class _Levels:
             levels.close_to(1)
 
     def of(self, names: tuple[str, ...]) -> int:
-        """Return the directory of this path, which was made before."""
+        """Return the directory of a path, which must exist already."""
         common = 0
         for one, other in zip(self.names, names, strict=False):
             if one != other:

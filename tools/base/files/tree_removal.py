@@ -1,11 +1,11 @@
-"""Removing a directory tree without ever leaving it.
+"""Remove a directory tree without ever leaving it.
 
 A tree is renamed, inside the same parent, to a name that no listing shows, so that no reader sees
 half of it; then it is emptied through directory descriptors, following no link. A crash between the
-two leaves a discarded name that `sweep_discarded` finishes.
+two leaves a discarded name; `sweep_discarded` finishes the removal.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as texts, each field's would have to be compiled.
 
 import errno
 import os
@@ -22,7 +22,7 @@ from .errors import RemovalError, WriteError
 from .filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
 
 DISCARDED_PREFIX = ".discarded-"
-# Not compiled here: `re` keeps what it compiled, and most processes need it not.
+# Not compiled here: `re` caches it when needed, and most processes don't need it.
 _DISCARDED: Final = r"\.discarded-(?:(?:new-)?[0-9a-f]{1,32}|[0-9]+-[0-9]+|.+~[0-9a-f]+-[0-9a-f]+)"
 
 
@@ -35,20 +35,19 @@ def discard_tree(
     token: Callable[[], str],
     identity: tuple[int, int] | None = None,
 ) -> None:
-    """Take a directory out of its parent and delete all that it holds.
+    """Hide a directory and delete all that it holds.
 
     Args:
         fs: The file system.
         parent_fd: The parent, open and locked by the caller.
         name: The directory's name in it.
         parent: The parent's path, for messages.
-        token: Gives a fresh random text for the name out of sight.
+        token: Returns a fresh random text for the hidden name.
         identity: Device and inode of the directory, or None. Anything else is put back.
 
     Raises:
-        WriteError: It could not be taken out of sight, or is not what was meant; nothing was
-            deleted.
-        RemovalError: It is out of sight, but something in it could not be deleted.
+        WriteError: It could not be hidden, or is not the expected directory; nothing was deleted.
+        RemovalError: It is hidden, but something in it could not be deleted.
     """
     hidden = f"{DISCARDED_PREFIX}{token()}"
     operation = "rename"
@@ -76,7 +75,7 @@ def _require_identity(
 
 
 def put_back(fs: FileSystem, hidden: str, name: str, *, from_fd: int, to_fd: int) -> bool:
-    """Give what was taken out of sight a name, and return whether it could: not if it is taken."""
+    """Rename a hidden entry to `name`; return False if it can't be, as when the name is taken."""
     try:
         fs.stat(name, dir_fd=to_fd)
     except FileNotFoundError:
@@ -89,15 +88,15 @@ def put_back(fs: FileSystem, hidden: str, name: str, *, from_fd: int, to_fd: int
 
 
 def is_discarded(name: str) -> bool:
-    """Return whether a name is one that this library gives to what it makes or deletes unseen.
+    """Return whether a name is one that this library gives to hidden entries.
 
-    All else that begins with the prefix stays.
+    Other names with the same prefix are not touched.
     """
     return name.startswith(DISCARDED_PREFIX) and re.fullmatch(_DISCARDED, name) is not None
 
 
 def sweep_discarded(fs: FileSystem, parent_fd: int, *, parent: Path) -> list[RemovalError]:
-    """Finish the removals that a crash left half done, in a directory that the caller locked.
+    """Finish the removals that a crash interrupted, in a directory that the caller locked.
 
     Returns:
         What still could not be deleted.
@@ -108,7 +107,7 @@ def sweep_discarded(fs: FileSystem, parent_fd: int, *, parent: Path) -> list[Rem
         if not is_discarded(name):
             continue
         try:
-            ours = names.fresh()  # what can't be renamed is mounted there, and is not entered
+            ours = names.fresh()  # a mount point can't be renamed, and is not entered
             fs.rename(name, ours, src_dir_fd=parent_fd, dst_dir_fd=parent_fd)
         except FileNotFoundError:
             continue
@@ -148,12 +147,12 @@ def _delete(fs: FileSystem, parent_fd: int, name: str, *, path: Path) -> None:
 
 
 _NO_FILE = frozenset({errno.EISDIR, errno.EPERM})
-"""What `unlink` answers for a directory; EPERM is POSIX's word for it, and an immutable file's."""
+"""The errors of `unlink` for a directory; EPERM is POSIX's, and also an immutable file's."""
 _FILLED = frozenset({errno.ENOTEMPTY, errno.EEXIST})
-"""What `rmdir` answers for a directory that is not empty; POSIX allows both."""
+"""The errors of `rmdir` for a directory that is not empty; POSIX allows both."""
 
 MAX_REFILLS: Final = 100
-"""How often a directory is emptied again because a process at work in it put something there."""
+"""How often to empty a directory again because a process in it added something."""
 
 
 class Undeletable(NamedTuple):
@@ -161,7 +160,7 @@ class Undeletable(NamedTuple):
 
     Attributes:
         name: Its name in its directory, which may be any of the tree.
-        cause: What the system answered.
+        cause: The system's error.
     """
 
     name: str
@@ -169,7 +168,7 @@ class Undeletable(NamedTuple):
 
 
 class RemovalCancelled(Exception):
-    """The caller that wanted a directory emptied does not wait for it any more."""
+    """The caller cancelled the emptying of a directory."""
 
 
 def _never() -> bool:
@@ -184,24 +183,24 @@ def remove_directory(
     *,
     cancelled: Callable[[], bool] = _never,
 ) -> list[Undeletable]:
-    """Empty a directory and take its name away.
+    """Empty a directory and remove it.
 
-    A process that opened the directory before it was taken out of sight may still put something
-    there: it is emptied again then, at most `MAX_REFILLS` times.
+    A process that opened the directory before it was hidden may still add to it: it is then emptied
+    again, at most `MAX_REFILLS` times.
 
     Args:
         fs: The file system.
         parent_fd: The directory that it is in.
         name: Its name there.
         fd: The directory, open.
-        cancelled: As of `empty_directory`.
+        cancelled: As in `empty_directory`.
 
     Returns:
-        What could not be deleted; where there is any, the directory is still there.
+        What could not be deleted; if there is any, the directory still exists.
 
     Raises:
-        OSError: The directory can't be listed, or its name can't be taken away: `ENOTEMPTY` where
-            it was filled more often than it was emptied.
+        OSError: The directory can't be listed or removed: `ENOTEMPTY` where it was filled more
+            often than it was emptied.
         RemovalCancelled: It was cancelled.
     """
     for refills in count():
@@ -220,25 +219,26 @@ def remove_directory(
 def empty_directory(
     fs: FileSystem, fd: int, *, cancelled: Callable[[], bool] = _never
 ) -> list[Undeletable]:
-    """Delete all that a directory holds, and go on past what can't be deleted.
+    """Delete all that a directory holds, skipping what can't be deleted.
 
-    Every directory is first lifted: renamed to a fresh name at the top. So two descriptors are open
-    at the most however deep the tree is, there is no recursion and no long path. And nothing is
-    ever entered that could not be renamed: a mount point can't, so what is mounted in the tree,
-    from another file system or by a bind from the same one, stays as it is.
+    Every directory is first lifted: renamed to a fresh name at the top. So at most two descriptors
+    are open however deep the tree is, and there is no recursion and no long path. And no directory
+    is ever entered that could not be renamed: a mount point can't, so what is mounted in the tree,
+    from another file system or by a bind from the same one, stays unchanged.
 
     Args:
         fs: The file system.
-        fd: The directory, open. It is emptied through this descriptor, wherever its name went.
-        cancelled: Asked before each entry whether to stop, for callers that can't be interrupted.
+        fd: The directory, open. It is emptied through this descriptor, even if it is renamed.
+        cancelled: Called before each entry; returns whether to stop. For callers that can't be
+            interrupted.
 
     Returns:
-        What is left, none of it deleted: files that resist, mount points, directories that can't
-        be opened. Whatever is above them is left too.
+        What is left: files that resist, mount points, directories that can't be opened. The
+        directories above them are left too.
 
     Raises:
         OSError: The directory itself can't be listed.
-        RemovalCancelled: It was cancelled; some of it is left, and may be emptied again.
+        RemovalCancelled: It was cancelled; the rest is left, and a later call may empty it.
     """
     names = _Names(fs, fd)
     left: list[Undeletable] = []
@@ -328,7 +328,7 @@ def _strip(
 
 
 def _unlinked(fs: FileSystem, fd: int, entry: str) -> bool:
-    """Delete an entry that is no directory; say False, and do nothing, where it is one."""
+    """Delete an entry that is not a directory; return False, and do nothing, if it is one."""
     try:
         fs.unlink(entry, dir_fd=fd)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A look at all that a directory holds, by descriptors: over no link, and never out of it."""
+"""Walk all that a directory holds, by descriptors, following no link and never leaving it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
 
 @frozen
 class Entry:
-    """What a walk came to.
+    """An entry that a walk reached.
 
     Attributes:
         names: Its path from the top, by components.
-        directory_fd: The directory that it is in, open until the walk goes on.
-        status: What it is; a link is a link.
+        directory_fd: The directory that it is in, open until the walk continues.
+        status: Its status; links are not followed.
     """
 
     names: tuple[str, ...]
@@ -51,17 +51,17 @@ def walk_tree(
     enter: Callable[[Entry], bool] = _always,
     onerror: Callable[[OSError], None] = _raise,
 ) -> Iterator[Entry]:
-    """Go through a tree, depth first and sorted by name; a directory comes before what it holds.
+    """Walk a tree, depth first and sorted by name; a directory comes before what it holds.
 
-    One descriptor is open for each level: who asks for the walk bounds its depth, by `enter` or by
-    ending it. The descriptors are closed when the walk ends or is closed.
+    One descriptor is open for each level: the caller bounds the depth, by `enter` or by ending the
+    walk. The descriptors are closed when the walk ends or is closed.
 
     Args:
         fs: The file system.
-        root_fd: The top, open; it stays open, and is no entry itself.
-        enter: Whether what a directory holds is looked at; asked after it was given.
-        onerror: Takes what the system answers where something can't be looked at, was moved or is
-            not there any more; if it returns, the walk goes on past that.
+        root_fd: The top, open; it stays open, and is not yielded itself.
+        enter: Whether to enter a directory; called after it was yielded.
+        onerror: Receives the error where an entry can't be examined, was moved or no longer exists;
+            if it returns, the walk continues after that entry.
 
     Raises:
         OSError: The top can't be listed, or `onerror` raised it.
@@ -85,7 +85,7 @@ def walk_tree(
             if entry.is_directory and enter(entry):
                 try:
                     below = fs.open(name, DIRECTORY_FLAGS, dir_fd=fd)
-                    stack.append((below, entry.names, []))  # closed in the end in any case
+                    stack.append((below, entry.names, []))  # always closed in the end
                     stack[-1][2].extend(_names(fs, below))
                 except OSError as error:
                     onerror(error)

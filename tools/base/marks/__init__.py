@@ -1,1 +1,1 @@
-"""What is this person's own on this machine: their marks, and what a clone brought instead."""
+"""Ownership on this machine: a person's own marks, as opposed to what a clone brought."""

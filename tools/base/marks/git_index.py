@@ -1,6 +1,6 @@
-"""What Git tracks of what is in a directory: read in the index around it; no program is run.
+"""What Git tracks in a directory, read from the index of the repository around it; runs no program.
 
-What a clone brought is what Git tracks. A repository can't bring a file into a checkout without an
+What a clone brought is what Git tracks. A repository can't put a file into a checkout without an
 entry in the index, nor a `.git` of its own, so it can't hide what it brought.
 """
 
@@ -22,22 +22,22 @@ _HEADER_BYTES: Final = 12
 _BEFORE_NAME: Final = 40
 """The bytes of an entry before the object's name: times, device, inode, mode, owner, size."""
 _WITH_PREFIXES: Final = 4
-"""The version of Git's index that leaves out of a path what it begins with as the one before."""
+"""The version of Git's index in which a path omits the prefix it shares with the previous one."""
 _EXTENDED: Final = 0x40
 _MOST_LENGTH: Final = 0xFFF
 _NAME_AND_FLAGS: Final = 22
-"""The bytes before a path: at least the 20 last of the object's name, and the flags."""
+"""The bytes to read before a path: at least the object's name's last 20, and the flags."""
 _SHARED: Final = "sharedindex."
 
 _Stamps = tuple[str, str, tuple[tuple[str, int, int, int], ...]]
 
 
 class Tracked:
-    """What Git tracks of what is in a directory.
+    """What Git tracks in a directory.
 
     Args:
-        versions: What names the versions of the files below each name, by the name.
-        others: The same of every other name: empty, unless an index can't be understood.
+        versions: A text that identifies the versions of the files below each name, by the name.
+        others: The same for every other name: empty, unless an index can't be understood.
     """
 
     __slots__ = ("others", "versions")
@@ -50,7 +50,7 @@ class Tracked:
         return bool(self.versions or self.others)
 
     def version(self, name: str) -> str:
-        """Return what names the versions of the files below a name; empty for none."""
+        """Return a text that identifies the versions of the files below a name; empty for none."""
         return self.versions.get(name, self.others)
 
 
@@ -58,7 +58,7 @@ class GitIndex:
     """The index of the Git repository around a directory. May be shared between threads.
 
     Args:
-        directory: The directory; what it leads to is meant.
+        directory: The directory; links to it are resolved.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -85,7 +85,7 @@ def _prefix(directory: str, root: str) -> bytes:
 
 
 def _index_around(directory: str) -> tuple[str, str] | None:
-    """Return the root of the Git repository that a directory is in, and its index; None if none."""
+    """Return the root and the index of the Git repository that a directory is in, or None."""
     while True:
         found = os.path.join(directory, _GIT)
         if os.path.isdir(found):
@@ -112,7 +112,7 @@ def _index_named_by(pointer: str) -> str | None:
 
 
 def _files(index: str) -> list[str]:
-    """Return of what an index consists: itself, and what it shares with others if it is split."""
+    """Return the files of an index: itself, and the shared ones if it is split."""
     folder = os.path.dirname(index)
     try:
         shared = sorted(one for one in os.listdir(folder) if one.startswith(_SHARED))
@@ -129,7 +129,7 @@ def _stamps(index: str) -> Iterator[tuple[str, int, int, int]]:
 
 
 def _read(index: str, prefix: bytes) -> Tracked:
-    import hashlib  # takes long to load, and few of these directories are in a repository
+    import hashlib  # slow import, and few of these directories are in a repository
 
     versions: dict[bytes, list[bytes]] = {}
     unclear = []
@@ -165,7 +165,7 @@ def _name_bytes(index: str) -> int:
 
 
 def _entries(index: bytes, prefix: bytes, name_bytes: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the end of the object's name with the flags, and the path, of each entry below one."""
+    """Yield (end of the object's name with the flags, path) of each entry below a prefix."""
     if prefix and int.from_bytes(index[4:8], "big") != _WITH_PREFIXES:
         yield from _found_entries(index, prefix)
         return
@@ -175,23 +175,23 @@ def _entries(index: bytes, prefix: bytes, name_bytes: int) -> Iterator[tuple[byt
 
 
 def _found_entries(index: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the same by a search, which takes a hundredth of the time, where paths are whole."""
+    """Yield the same by a search, a hundred times as fast, where paths are stored in full."""
     at = index.find(prefix)
     while at >= 0:
         end = index.index(b"\0", at)
         lengths = {int.from_bytes(index[at - n : at - n + 2], "big") & _MOST_LENGTH for n in (2, 4)}
-        if min(end - at, _MOST_LENGTH) in lengths:  # or it is in the midst of another path
+        if min(end - at, _MOST_LENGTH) in lengths:  # otherwise it is inside another path
             yield index[at - _NAME_AND_FLAGS : at], index[at:end]
         at = index.find(prefix, end)
 
 
 def _all_entries(index: bytes, name_bytes: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the same of all entries.
+    """Yield the same for all entries.
 
     An entry is 40 bytes, the object's name, the flags (4 bytes where they are extended, else 2),
-    and the path up to a zero byte, with zero bytes after it up to a multiple of 8. In an index in
-    which each path goes on from the one before it, there are no such bytes, and the length that is
-    cut off that one stands before the rest of the path, as a number of variable width.
+    and the path up to a zero byte, padded with zero bytes to a multiple of 8. In an index whose
+    paths are relative to the previous one, there is no padding, and the number of bytes to cut off
+    the previous path precedes the rest of the path, as a variable-width number.
     """
     prefixed = int.from_bytes(index[4:8], "big") == _WITH_PREFIXES
     at, path = _HEADER_BYTES, b""

@@ -1,10 +1,10 @@
-"""A person's marks on what is in a directory, outside of every repository.
+"""A person's marks on entries of a directory, stored outside every repository.
 
     $XDG_STATE_HOME/agentforge/{kind}/{real path of the directory}/
-        {name} -> {what the mark says}
+        {name} -> {the mark's text}
 
-No file in a repository can make one. A mark is a symbolic link that leads nowhere: one system call
-writes it whole, and nothing is synced, because a person makes one again that a power failure took.
+No file in a repository can create one. A mark is a dangling symbolic link: one system call writes
+it completely. Nothing is synced, because a person can repeat a mark lost in a power failure.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..data_folder import state_of
 
 
 class PersonMarks:
-    """The marks of one kind on what is in one directory; each name is one that leads nowhere.
+    """The marks of one kind on the entries of one directory; each is a dangling link.
 
     Args:
         base: The directory.
-        kind: The folder of the person's state directory in which such marks are.
-        environment: Says where that directory is.
+        kind: The folder of the person's state directory for such marks.
+        environment: Locates the state directory.
     """
 
     def __init__(
@@ -35,25 +35,25 @@ class PersonMarks:
 
     @property
     def folder(self) -> Path:
-        """Where the marks are; it need not be there."""
+        """The folder of the marks; it need not exist."""
         return state_of(self._base, self._kind, self._environment)
 
     def names(self) -> list[str]:
-        """Return the names that have a mark; none where the folder can't be read."""
+        """Return the names that have a mark; none if the folder can't be read."""
         try:
             return os.listdir(self.folder)
         except OSError:
             return []
 
     def said(self, name: str) -> str | None:
-        """Return what the mark of a name says; None without one."""
+        """Return the text of a name's mark; None without one."""
         try:
             return os.readlink(self.folder / name)
         except OSError:
             return None
 
     def write(self, name: str, says: str) -> None:
-        """Make the mark of a name say something.
+        """Set the text of a name's mark.
 
         Raises:
             OSError: The person's state directory can't be written; nothing was marked.
@@ -69,7 +69,7 @@ class PersonMarks:
             os.symlink(says, mark)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove the marks of names, as far as the system lets us."""
+        """Remove the marks of names, ignoring the system's errors."""
         folder = self.folder
         for name in names:
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What is wrong with a document: faults with their path, their line and a sentence; pure."""
+"""The faults of a document, each with its path, its line and a sentence; pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from types import MappingProxyType
 from typing import Final
 
 MAX_FAULTS: Final = 100
-"""The most faults that are collected of one document; later ones are dropped."""
+"""The maximum of faults collected for one document; later ones are dropped."""
 _NO_LINES: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class Faults:
-    """Collects what is wrong with a document.
+    """Collects the faults of a document.
 
     Args:
-        lines: The lines of paths, from 1, where the values themselves know none.
+        lines: The lines of paths, from 1, for values that do not know their own.
     """
 
     def __init__(self, lines: Mapping[str, int] = _NO_LINES) -> None:
@@ -26,9 +26,9 @@ class Faults:
         """Add a fault.
 
         Args:
-            path: The field, as `context.files[1]`; empty for the document itself.
+            path: The field, such as `context.files[1]`; empty for the document itself.
             problem: What is wrong.
-            line: Its line, from 1; 0 takes the line of the nearest part of the path that has one.
+            line: From 1; 0 means the line of the nearest part of the path that has one.
         """
         if self.is_full:
             return
@@ -45,7 +45,7 @@ class Faults:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are so many that further ones are dropped."""
+        """Whether the maximum is reached; further faults are dropped."""
         return len(self._found) >= MAX_FAULTS
 
     def __len__(self) -> int:
@@ -57,7 +57,7 @@ class Faults:
 
 
 def meant(name: str, known: Collection[str]) -> str:
-    """Return a hint at the known name that an unknown one is nearest to, or at all of them."""
+    """Return a hint at the closest known name, or at all of them."""
     import difflib  # only a document with a fault needs it
 
     near = difflib.get_close_matches(name.lower(), known, n=1)
@@ -65,5 +65,5 @@ def meant(name: str, known: Collection[str]) -> str:
 
 
 def short(text: str) -> str:
-    """Return a text as it may stand in a message."""
+    """Return a text shortened for messages."""
     return text if len(text) <= 60 else f"{text[:57]}..."

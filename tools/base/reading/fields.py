@@ -1,4 +1,4 @@
-"""The one reader of mappings: typed values by name, and everything that is wrong at once; pure."""
+"""The one reader of mappings: typed values by name, and all faults at once; pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .nodes import (
 _T = TypeVar("_T")
 _Default = TypeVar("_Default")
 Judge = Callable[[str], str | None]
-"""Returns what is wrong with a text, or None."""
+"""Returns a text's fault, or None."""
 _MAPPING: Final = "keys and values"
 _NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -40,19 +40,19 @@ def filled(text: str) -> str | None:
 
 
 class Fields:
-    """Takes typed values out of a mapping; what is wrong goes to the faults.
+    """Takes typed values out of a mapping; collects the faults.
 
-    A field that is there and null counts as not there.
+    A null field counts as missing.
 
     Args:
         node: The mapping.
         where: Its path, for messages.
-        faults: Takes what is wrong.
-        rule: What every text in it must fit, also further in.
-        expected: What the mapping is called where it is none.
+        faults: Collects the faults.
+        rule: A rule for every text in it, nested ones included.
+        expected: What to call a mapping in the fault of a node that is none.
 
     Attributes:
-        usable: Whether there is a mapping; where there is none, no field of it is missing.
+        usable: Whether there is a mapping; if there is none, its fields are not reported missing.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Fields:
     # ------------------------------------------------------------------------------ faults
 
     def path(self, name: str) -> str:
-        """Return a field's name with the path of the mapping before it."""
+        """Return a field's name, prefixed with the mapping's path."""
         return f"{self.where}{'.' if self.where and name else ''}{short(name)}"
 
     def fault(self, name: str, problem: str, node: Node = None) -> None:
@@ -92,7 +92,7 @@ class Fields:
         return self._lines.get(name) or self.line
 
     def unexpected(self, name: str, expected: str, node: Node) -> None:
-        """Add the fault of a field that is not what is expected; what is refused has its fault."""
+        """Report a field of another kind than expected, unless it is reported already."""
         if isinstance(node, Refused):
             return
         hint = ""
@@ -105,15 +105,15 @@ class Fields:
     # ------------------------------------------------------------------------------ taking
 
     def holds(self, name: str) -> bool:
-        """Return whether a field is there, even if it is null."""
+        """Return whether a field exists, even if it is null."""
         return name in self._given
 
     def has(self, name: str) -> bool:
-        """Return whether a field is there, and not null."""
+        """Return whether a field exists and is not null."""
         return not is_null(self._given.get(name))
 
     def take(self, name: str, *, required: bool = False) -> Node:
-        """Take a field as it is; None, and if it is required a fault, where it is not there."""
+        """Take a field unchanged; None if it is missing, which is a fault if it is required."""
         self._asked.append(name)
         node = self._given.get(name)
         if node is not None and not (type(node) is Scalar and node.is_null):  # `is_null`, inlined
@@ -130,7 +130,7 @@ class Fields:
         *,
         required: bool = False,
     ) -> _T | None:
-        """Take what `kind` makes of a field; a fault where that is None."""
+        """Convert a field by `kind`; a fault where that returns None."""
         node = self.take(name, required=required)
         if node is None:
             return None
@@ -140,7 +140,7 @@ class Fields:
         return value
 
     def text(self, name: str, *, required: bool = False, judge: Judge | None = None) -> str | None:
-        """Take a text that its judge has nothing against."""
+        """Take a text that passes its judge."""
         node = self.take(name, required=required)
         return None if node is None else self._text(name, node, judge)
 
@@ -157,7 +157,7 @@ class Fields:
         return text
 
     def name(self, name: str, pattern: re.Pattern[str], rule: str) -> str | None:
-        """Take a required text that has to fit a pattern."""
+        """Take a required text that matches a pattern."""
 
         def misfit(text: str) -> str | None:
             fits = pattern.fullmatch(text)
@@ -179,7 +179,7 @@ class Fields:
         return text
 
     def whole(self, name: str, default: _Default, *, least: int, most: int) -> int | _Default:
-        """Take a whole number between two others."""
+        """Take a whole number from `least` to `most`."""
         value = self.read(name, "a whole number", as_whole)
         if value is not None and not least <= value <= most:
             self.unexpected(name, f"{least:,} to {most:,}", self._given[name])
@@ -187,16 +187,16 @@ class Fields:
         return default if value is None else value
 
     def number(self, name: str, *, most: float, above: float = 0, unit: str = "") -> float | None:
-        """Take a number above one and up to another."""
+        """Take a number greater than `above` and at most `most`."""
         value = self.read(name, f"a number of {unit}" if unit else "a number", as_number)
-        if value is not None and not above < value <= most:  # also what is no number, nan
+        if value is not None and not above < value <= most:  # excludes nan
             bounds = f"more than {above:g}, up to {most:g} {unit}".rstrip()
             self.unexpected(name, bounds, self._given[name])
             return None
         return None if value is None else float(value)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Take true or false."""
+        """Take a boolean."""
         value = self.read(name, "true or false", as_flag)
         return default if value is None else value
 
@@ -210,7 +210,7 @@ class Fields:
         most: int | None = None,
         expected: str = "a list",
     ) -> list[Node]:
-        """Take a list of `least` to `most` items; None for `least` lets it be missing."""
+        """Take a list of `least` to `most` items; it is optional if `least` is None."""
         found = self.read(name, expected, as_list, required=least is not None)
         if found == [] and least:
             self.fault(name, "is an empty list", self._given[name])
@@ -221,7 +221,7 @@ class Fields:
     def texts(
         self, name: str, *, judge: Judge | None = None, **bounds: int | None
     ) -> tuple[str, ...]:
-        """Take a list of texts that the judge has nothing against; see `items` for the bounds."""
+        """Take a list of texts that pass the judge; see `items` for the bounds."""
         found = [
             self._text(f"{name}[{index}]", node, judge)
             for index, node in enumerate(self.items(name, expected="a list", **bounds))
@@ -231,7 +231,7 @@ class Fields:
     def distinct(
         self, name: str, *, judge: Judge | None = None, **bounds: int | None
     ) -> tuple[str, ...]:
-        """Take a list of texts, each once; see `items` for the bounds."""
+        """Take a list of distinct texts; see `items` for the bounds."""
         known: set[str] = set()
 
         def judged(text: str) -> str | None:
@@ -243,7 +243,7 @@ class Fields:
         return self.texts(name, judge=judged, **bounds)
 
     def inner(self, name: str, *, required: bool = False, expected: str = _MAPPING) -> Fields:
-        """Take the fields of a mapping further in; where it is not there, none are missing."""
+        """Take the fields of a nested mapping; if there is none, none is missing."""
         node = self.take(name, required=required)
         found = self._of(name, _NO_FIELDS if node is None else node, expected)
         found.usable = found.usable and node is not None
@@ -260,16 +260,16 @@ class Fields:
     # ------------------------------------------------------------------------------ the end
 
     def refuse(self, name: str, problem: str) -> None:
-        """Refuse a field, if it is there."""
+        """Report a field, if it exists."""
         self._asked.append(name)
         if self.has(name):
             self.fault(name, problem, self._given[name])
 
     def done(self) -> None:
-        """Refuse the keys that were not taken."""
+        """Report the keys that were not taken."""
         for name in self.rest():
             self.fault(name, f"there is no such key; {meant(name, self._asked)}")
 
     def rest(self) -> dict[str, Node]:
-        """Return what was not taken."""
+        """Return the fields that were not taken."""
         return {name: one for name, one in self._given.items() if name not in self._asked}

@@ -9,14 +9,14 @@ from .nodes import describe
 
 
 class NoJsonObject(ValueError):
-    """A text is no JSON object; the message says what is wrong."""
+    """A text is not a JSON object; the message says why."""
 
 
 def parse_json(data: bytes) -> dict[str, Any]:
-    """Read a JSON object in UTF-8, in which `NaN` and `Infinity` are no numbers.
+    """Parse a JSON object in UTF-8; `NaN` and `Infinity` are not accepted.
 
     Raises:
-        NoJsonObject: It is none.
+        NoJsonObject: It is not a JSON object.
     """
     try:
         found = json.loads(data.decode("utf-8-sig"), parse_constant=_no_constant)

@@ -1,8 +1,8 @@
-"""The values of documents: what a YAML node or a plain value is as text, a number, a time; pure.
+"""The values of documents: a YAML node or a plain value as text, number or time; pure.
 
 A node is a value that TOML, JSON or a program gives (`dict`, `list`, `str`, …), or one of YAML's,
-which knows its line: `MappingNode` and `ListNode` are a `dict` and a `list`; what a `Scalar` is
-depends on what is expected of it. Each function returns None for a node that is something else.
+which knows its line: `MappingNode` and `ListNode` are a `dict` and a `list`; a `Scalar` is
+interpreted as the reader expects. Each function returns None for a node of another type.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Node = Any
 
 _STR: Final = "tag:yaml.org,2002:str"
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
-# Not compiled here: a hook loads this, and reads none of them.
+# Not compiled here: a hook loads this module and uses none of them.
 _INT: Final = r"[-+]?(?:0|[1-9][0-9_]{0,24})"
 _FLOAT: Final = r"[-+]?(?:[0-9][0-9_]{0,24})(?:\.[0-9]{0,24})?(?:[eE][-+]?[0-9]{1,3})?"
 _LONG: Final = 1000
-# Possessive: the library's own expressions take seconds for megabytes of digits.
+# Possessive: the plain forms take seconds for megabytes of digits.
 _LONG_NUMBER: Final = r"[-+]?[0-9][0-9_]*+(?::[0-5]?[0-9])*+(?:\.[0-9_]*+)?"
 
 
@@ -34,8 +34,8 @@ class Scalar:
 
     Attributes:
         text: The value as text.
-        quoted: Whether it is quoted or a block, and so text whatever it looks like.
-        line: Where it begins, from 1.
+        quoted: Whether it is quoted or a block, and so always text.
+        line: Its first line, from 1.
     """
 
     __slots__ = ("line", "quoted", "text")
@@ -57,11 +57,11 @@ class Scalar:
 
 
 class MappingNode(dict[str, Node]):
-    """Fields of YAML, in the order of the file.
+    """A YAML mapping, in the order of the file.
 
     Attributes:
-        line: Where the first of them begins.
-        key_lines: On which line each key is.
+        line: The line of its first field.
+        key_lines: The line of each key.
     """
 
     __slots__ = ("key_lines", "line")
@@ -73,10 +73,10 @@ class MappingNode(dict[str, Node]):
 
 
 class ListNode(list[Node]):
-    """A list of YAML: its nodes, or what `on_item` made of them.
+    """A list of YAML: its nodes, or what `on_item` returned for them.
 
     Attributes:
-        line: Where it begins.
+        line: Its first line.
     """
 
     __slots__ = ("line",)
@@ -87,10 +87,10 @@ class ListNode(list[Node]):
 
 
 class Refused:
-    """Something whose fault is reported already.
+    """A value whose fault is reported already.
 
     Attributes:
-        line: Where it begins, from 1.
+        line: Its first line, from 1.
     """
 
     __slots__ = ("line",)
@@ -135,7 +135,7 @@ def as_text(node: Node) -> str | None:
 
 
 def _plain(node: Node, pattern: str) -> str | None:
-    """Return the text of a plain scalar that fits a pattern; what is quoted is text."""
+    """Return the text of a plain scalar that matches a pattern; a quoted one is text."""
     fits = type(node) is Scalar and not node.quoted and re.fullmatch(pattern, node.text)
     return node.text.replace("_", "") if fits else None
 
@@ -157,7 +157,7 @@ def as_number(node: Node) -> float | None:
 
 
 def as_flag(node: Node) -> bool | None:
-    """Return true or false."""
+    """Return a boolean."""
     if isinstance(node, bool):
         return node
     word = node.text.lower() if type(node) is Scalar and not node.quoted else ""
@@ -183,7 +183,7 @@ def as_list(node: Node) -> list[Node] | None:
 
 
 def as_mapping(node: Node) -> Mapping[str, Node] | None:
-    """Return keys and values."""
+    """Return a mapping."""
     return node if isinstance(node, Mapping) else None
 
 
@@ -193,7 +193,7 @@ def looks_like_a_number(node: Node) -> bool:
 
 
 def describe(node: Node) -> str:
-    """Return in a few words what a node is."""
+    """Describe a node's type in a few words."""
     for kind, words in _WORDS.items():
         if isinstance(node, kind):
             return words
@@ -203,7 +203,7 @@ def describe(node: Node) -> str:
         return f"the text {short(node.text)!r}" if node.quoted else short(node.text)
     try:
         return short(str(node).lower() if isinstance(node, bool) else repr(node))
-    except ValueError:  # Python writes no number of thousands of digits
+    except ValueError:  # Python formats no number of thousands of digits
         return "a very long number"
 
 

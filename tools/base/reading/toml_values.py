@@ -18,7 +18,7 @@ _AT: Final = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$"
 
 
 def parse_toml(data: bytes) -> tuple[dict[str, Any], Faults]:
-    """Read a document; where it is no TOML in UTF-8, it is empty and has that fault."""
+    """Parse a document; one that is not TOML in UTF-8 yields an empty mapping and that fault."""
     faults = Faults()
     try:
         text = data.decode("utf-8-sig")
@@ -42,7 +42,7 @@ def parse_toml(data: bytes) -> tuple[dict[str, Any], Faults]:
 
 
 def _key_lines(text: str) -> dict[str, int]:
-    """Return where keys and tables stand first; a table in one line is found by its own key."""
+    """Return the first line of each key and table; an inline table is found by its own key."""
     found: dict[str, int] = {}
     counted: dict[str, int] = {}
     table = ""

@@ -1,9 +1,9 @@
 """The one reader of YAML: text to nodes that know their line.
 
-Strict: one document of mappings, lists and scalars; anchors, aliases, tags, keys that stand twice
-and keys that are no text are faults. Everything that is wrong is collected, instead of the first
-fault raised. Bounded: however large and hostile a text, reading stops soon after it has shown that
-it is not what was expected.
+Strict: one document of mappings, lists and scalars; anchors, aliases, tags, duplicate keys and keys
+that are not text are faults. All faults are collected, instead of the first one raised. Bounded:
+however large and hostile a text, reading stops soon after the text proves not to be what was
+expected.
 """
 
 from __future__ import annotations
@@ -46,23 +46,22 @@ def read_document(
     on_field: MappingType[str, Callable[[Node], object]] = _NO_CALLS,
     on_item: MappingType[str, Callable[[int, Node], object]] = _NO_CALLS,
 ) -> _T | None:
-    """Read a document of fields.
+    """Parse a document of fields.
 
     Args:
         text: One YAML document.
-        faults: Takes what is wrong.
-        make: Makes the value that is meant of the document's fields.
+        faults: Collects the faults.
+        make: Converts the document's fields to the result.
         what: What the document is, for messages.
-        max_depth: How deep it may be nested.
-        max_width: How many fields or items a mapping or list may have; None bounds none.
-        on_field: Called with the value of a field of the document itself, by its name, as soon as
-            it is read.
-        on_item: Called with each item of a list that is a field of the document itself, by the
-            field's name, and with the item's index, as soon as it is read; the list has what it
-            returns in the item's place. Such a list may be of any length.
+        max_depth: The maximum nesting.
+        max_width: The maximum of fields or items of a mapping or list; None: unbounded.
+        on_field: Called with the value of a top-level field, by its name, as soon as it is read.
+        on_item: Called with the index and each item of a top-level list, by the field's name, as
+            soon as it is read; the return value replaces the item. Such a list may be of any
+            length.
 
     Returns:
-        What was made; None, and a fault, if the document has no fields or too much is wrong.
+        The result; None, with a fault, if the document has no fields or too many faults.
     """
 
     def made(root: Node) -> _T | None:
@@ -85,29 +84,29 @@ def read_document(
 
 
 def read_node(text: str, faults: Faults, make: Callable[[Node], _T | None], what: str) -> _T | None:
-    """Read a document that may also be a list or a single value; see `read_document`."""
+    """Parse a document that may also be a list or a single value; see `read_document`."""
     return _read(text, faults, make, what=what)
 
 
 def _read(text: str, faults: Faults, make: Callable[[Node], _T | None], **form: Any) -> _T | None:
-    """Read a document; `form` has the fields of a composer."""
+    """Parse a document; `form` has the fields of a composer."""
     blank = text.find(_BLANK_LINES)
     if blank >= 0:
         line = text.count("\n", 0, blank) + 2
         faults.add("", f"more than {len(_BLANK_LINES) - 1:,} blank lines in a row", line)
         return None
-    import yaml  # takes long to load, and files that are as we write them need none of it
+    import yaml  # slow import; files in our own form don't need it
 
     try:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
-    except (UnicodeEncodeError, yaml.YAMLError) as error:  # pure PyYAML looks at all of it here
+    except (UnicodeEncodeError, yaml.YAMLError) as error:  # pure PyYAML scans all here
         problem = error.reason if isinstance(error, UnicodeEncodeError) else str(error)
         faults.add("", f"it is not YAML: {problem}")
         return None
     try:
         return make(_Composer(yaml, loader.get_event, faults, **form).document())
     except _Enough:
-        pass  # they say enough
+        pass  # the collected faults are sufficient
     except yaml.YAMLError as error:
         _add_syntax_fault(faults, error)
     finally:
@@ -139,7 +138,7 @@ class _Composer:
         self._faults.add("", problem, line)
 
     def document(self) -> Node:
-        self._next()  # the beginning of the stream
+        self._next()  # the start of the stream
         event = self._next()
         if isinstance(event, self._yaml.StreamEndEvent):
             self._fault(0, "it is empty")

@@ -1,1 +1,1 @@
-"""A person's project: its configuration file, what kind of project it is, how one is begun."""
+"""A person's project: its configuration file, its kind, and its first files."""

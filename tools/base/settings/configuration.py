@@ -1,4 +1,4 @@
-"""What a project's configuration file says, as values; docs/configuration.md describes each key.
+"""The values of a project's configuration file; docs/configuration.md describes each key.
 
 `[questions]` and `[notify]` are read by the questions (`questions.config`), from the same file.
 
@@ -51,14 +51,14 @@ from .webhooks import Webhook, webhooks_of
 DEFAULT_CONTEXT_TOKENS: Final = 20_000
 MAX_CONTEXT_TOKENS: Final = 500_000
 NO_REPOSITORY: Final = Path("none")
-"""The name that means no repository, whatever the configuration says."""
+"""The name that means no repository, regardless of the configuration."""
 DEFAULT_AGENT_BUDGET: Final = 1_000_000
 _DAY_S: Final = 86_400.0
 _MAX_BYTES: Final = 1 << 50
 
 
 def _outside(value: str) -> str | None:
-    """Judge a path or glob that stays in the project."""
+    """Judge a path or glob that must stay in the project."""
     if value.startswith(("/", "~")) or ".." in value.split("/"):
         return f"{value[:60]!r} leads out of the project; write it relative, without .."
     return None
@@ -79,12 +79,13 @@ def _no_part(said: str) -> str | None:
 
 @frozen(kw_only=True)
 class ProjectFacts:
-    """`[project]`: what kind of project this is; an agent is told.
+    """`[project]`: the kind of project; agents are informed of it.
 
     Attributes:
-        language: Its language, one of `LANGUAGES`, or None where nothing says it.
-        package_manager: What installs its dependencies, one of `PACKAGE_MANAGERS`, or None.
-        source: The folder that imports begin in, relative; "." is the project itself.
+        language: Its language, one of `LANGUAGES`, or None if unknown.
+        package_manager: The program that installs its dependencies, one of `PACKAGE_MANAGERS`, or
+            None.
+        source: The folder that imports start in, relative; "." is the project itself.
         tests: Its folders of tests, relative.
         test: The command that runs its tests, or None.
     """
@@ -98,16 +99,16 @@ class ProjectFacts:
 
 @frozen(kw_only=True)
 class RunConfiguration:
-    """`[run]`: what the commands take that run agents and workflows, where no option says it.
+    """`[run]`: defaults of the commands that run agents and workflows; options override them.
 
     Attributes:
         workflow: The workflow file that `run` takes, or None.
         agent: The agent, written as for `--agent`, or None.
         agent_timeout_s: Its time limit for one answer, in seconds, or None for the agent's own.
         max_output: Maximum tokens of an endpoint's answer, or None.
-        agent_mode: "answer" (it gives files) or "edit" (it changes them in place).
+        agent_mode: "answer" (it returns files) or "edit" (it changes them in place).
         agent_network: Whether an agent that edits in place has the network; unsealed if so.
-        agent_environment: Names of environment variables that such an agent is given.
+        agent_environment: Names of environment variables that such an agent gets.
         isolation: Where phases run: "sandbox", "jail", or an executor of an installed plugin.
     """
 
@@ -123,16 +124,16 @@ class RunConfiguration:
 
 @frozen(kw_only=True)
 class ContextConfiguration:
-    """`[context]`: what of the project an agent is shown.
+    """`[context]`: the parts of the project that an agent sees.
 
     Attributes:
-        enabled: Whether anything is; true where the section is there.
-        files: Globs of files that are shown whole, relative to the project.
-        max_tokens: The most that all of it takes, in tokens.
-        tree: Whether names of files are shown.
-        guides: Files for agents that are shown where they are there, cut at a limit each.
-        role: Who the agent is asked to be, instead of the workflow's role, or None.
-        rules: A file of rules that is shown whole, or None.
+        enabled: Whether it sees anything; true if the section exists.
+        files: Globs of files that are included completely, relative to the project.
+        max_tokens: The limit of all of it together, in tokens.
+        tree: Whether file names are included.
+        guides: Files for agents that are included if they exist, each cut at a limit.
+        role: The role that the agent is given, instead of the workflow's role, or None.
+        rules: A file of rules that is included completely, or None.
     """
 
     enabled: bool = flag()
@@ -146,7 +147,7 @@ class ContextConfiguration:
 
 @frozen(kw_only=True)
 class BriefingConfiguration:
-    """`[briefing]`: what of a session's own data its briefing shows.
+    """`[briefing]`: the session's own data that its briefing shows.
 
     Attributes:
         shows: Some of `BRIEFING_PARTS`.
@@ -157,13 +158,13 @@ class BriefingConfiguration:
 
 @frozen(kw_only=True)
 class RepositoryConfiguration:
-    """`[repository]`: how a session begins from a repository.
+    """`[repository]`: how a session starts from a repository.
 
     Attributes:
         use: Whether sessions work on a copy of the repository.
         path: The repository, relative to the project.
-        base: The revision that the copy is of, or None for the one that is checked out.
-        with_uncommitted: Whether the copy has what is not committed.
+        base: The revision to copy, or None for the one that is checked out.
+        with_uncommitted: Whether the copy includes uncommitted changes.
     """
 
     use: bool = flag()
@@ -173,19 +174,19 @@ class RepositoryConfiguration:
 
     @property
     def revision(self) -> str:
-        """The revision that the copy is of."""
+        """The revision to copy."""
         return self.base or "HEAD"
 
     def asked_for(
         self, named: Path | None, base: str | None = None, *, with_uncommitted: bool = False
     ) -> RepositoryConfiguration:
-        """Return how a session begins for which this was said; that comes before the configuration.
+        """Return the configuration with a caller's arguments applied, which take precedence.
 
         Args:
-            named: A folder of a checkout, of which the configuration knows nothing; "none" for no
-                repository; None: as the configuration says.
+            named: A folder of a checkout, which replaces the configuration; "none" for no
+                repository; None: as configured.
             base: The revision, or None.
-            with_uncommitted: Whether what is not committed is wanted, too.
+            with_uncommitted: Whether to include uncommitted changes.
         """
         if named == NO_REPOSITORY:
             return RepositoryConfiguration()
@@ -206,7 +207,7 @@ class GateConfiguration:
 
     Attributes:
         command: The command that runs the tests, or None: they run in the sandbox.
-        report: What it says how they ended: "junit", "tap" or "exit-code".
+        report: The form of its result: "junit", "tap" or "exit-code".
         report_path: Where it writes the report, relative to the workspace, or None.
         timeout_s: Its time limit in seconds, or None.
     """
@@ -219,12 +220,12 @@ class GateConfiguration:
     def asked_for(
         self, command: str | None, *, report: str | None = None, report_path: str | None = None
     ) -> GateConfiguration:
-        """Return how tests are run for which this was said; that comes before the configuration.
+        """Return the configuration with a caller's arguments applied, which take precedence.
 
         Args:
-            command: The command, "sandbox" for none, or None: as the configuration says.
-            report: What it says how they ended, or None.
-            report_path: Where it writes that, or None.
+            command: The command, "sandbox" for none, or None: as configured.
+            report: The form of its result, or None.
+            report_path: Where it writes the report, or None.
         """
         if command == "sandbox":
             return GateConfiguration()
@@ -235,23 +236,23 @@ class GateConfiguration:
                 report_path=report_path,
                 timeout_s=self.timeout_s,
             )
-        if report is not None:  # another kind of report is not where this one was
+        if report is not None:  # another kind of report has another path
             return evolve(self, report=report, report_path=report_path)
         return evolve(self, report_path=report_path or self.report_path)
 
 
 @frozen(kw_only=True)
 class JailConfiguration:
-    """`[jail]`: what commands in a jail see and may use.
+    """`[jail]`: limits and visible paths of a jailed command.
 
     Attributes:
-        read: Further folders that they can read, absolute or relative to the project.
-        mounts: Folders of the checkout that they see read-only in the workspace.
-        network: Whether they reach the network; unsealed if so.
-        environment: Names of environment variables that they are given.
-        timeout_s: Time limit of a command in seconds, or None.
-        memory_bytes: The most memory, or None.
-        processes: The most processes, or None.
+        read: Further folders that it can read, absolute or relative to the project.
+        mounts: Folders of the checkout that are mounted read-only in the workspace.
+        network: Whether it reaches the network; unsealed if so.
+        environment: Names of environment variables that it gets.
+        timeout_s: Its time limit in seconds, or None.
+        memory_bytes: Its memory limit, or None.
+        processes: Its limit of processes, or None.
     """
 
     read: tuple[Path, ...] = paths()
@@ -268,10 +269,10 @@ class AgentsConfiguration:
     """`[agents]`: what the hook does in the agent programs that people run.
 
     Attributes:
-        create: Whether a prompt begins a session where the project has no open one.
+        create: Whether a prompt starts a session where the project has no open one.
         token_budget: The budget of such a session, in tokens.
         gate: Whether `[gate] command` judges the end of each turn.
-        gate_rounds: How often a prompt's work is sent on by it, at most.
+        gate_rounds: How often it may send a prompt's work back.
     """
 
     create: bool = flag()
@@ -282,15 +283,15 @@ class AgentsConfiguration:
 
 @frozen(kw_only=True)
 class StoreConfiguration:
-    """`[store]`: where the sessions are, if not in files here.
+    """`[store]`: where the sessions are stored, if not in local files.
 
     Attributes:
         url: `postgresql://…`, or None for files.
-        direct: The database server itself, where `url` is a connection pooler; None where it isn't.
-        objects: Where the workspaces of a fleet are kept: `s3://…`, `gs://…`, `az://…`, `file://…`
-            or None for nowhere but the workers' own disks.
-        cache_bytes: How much a worker keeps on its disk of sessions that went elsewhere, or ended,
-            in bytes, or None for the default.
+        direct: The database server itself, where `url` is a connection pooler; None otherwise.
+        objects: Where the workspaces of a fleet are stored: `s3://…`, `gs://…`, `az://…`,
+            `file://…` or None for only the workers' own disks.
+        cache_bytes: How much a worker may retain on its disk of sessions that moved elsewhere or
+            ended, in bytes, or None for the default.
     """
 
     url: str | None = text(repr=False)
@@ -310,17 +311,17 @@ _KINDS: Final[Mapping[str, Any]] = {
     "agents": AgentsConfiguration,
     "store": StoreConfiguration,
 }
-"""The sections that are read by the fields of a class."""
+"""The sections that are read into the fields of a class."""
 
 
 @frozen(kw_only=True)
 class Configuration:
-    """All that a configuration file says, but for questions.
+    """A configuration file, except for questions.
 
     Attributes:
-        path: The file, or None where there is none.
-        root: What relative paths in it are relative to; an empty path is the working directory.
-            The paths of these values are joined to it already, globs and names are not.
+        path: The file, or None if there is none.
+        root: The base of relative paths in it; an empty path is the working directory. The paths of
+            these values are joined to it already, globs and names are not.
         sessions: The directory of the sessions, or None for the default one.
         project: `[project]`.
         run: `[run]`.
@@ -332,12 +333,12 @@ class Configuration:
         agents: `[agents]`.
         store: `[store]`.
         webhooks: `[[webhooks]]`.
-        observers: `[[observers]]`: the name of each one's plugin, and its other keys.
+        observers: `[[observers]]`: each one's plugin name, and its other keys.
         given: The sections that the file has.
-        left_out: The keys of a project's file that do not hold, since nobody trusted it.
+        left_out: The keys of an untrusted project file that are ignored.
         trusted_workflow: The digest that the workflow of `[run]` must have, where the person
             trusted a project's file that names it; None where no trust is needed.
-        trusted_rules: Likewise of the rules of `[context]`.
+        trusted_rules: The same for the rules of `[context]`.
     """
 
     path: Path | None = None
@@ -361,7 +362,7 @@ class Configuration:
 
     @property
     def names_observers(self) -> bool:
-        """Whether anybody is told of what happens to sessions."""
+        """Whether anyone observes what happens to sessions."""
         return bool(self.webhooks or self.observers or "notify" in self.given)
 
 
@@ -374,7 +375,7 @@ def load_configuration(
     """Read the configuration; see `read_configuration_file` for the arguments.
 
     Raises:
-        InvalidConfiguration: With everything that is wrong with it.
+        InvalidConfiguration: With all its faults.
     """
     return checked_configuration(read_configuration_file(path, environment=environment, fs=fs))
 
@@ -383,7 +384,7 @@ def checked_configuration(file: ConfigurationFile) -> Configuration:
     """Read all sections but those of questions, the person's own file first.
 
     Raises:
-        InvalidConfiguration: With everything that is wrong with the one or the other.
+        InvalidConfiguration: With all faults of the two files.
     """
     for one in (file.own, file):
         if one is None:
@@ -395,7 +396,7 @@ def checked_configuration(file: ConfigurationFile) -> Configuration:
 
 
 def configuration_of(file: ConfigurationFile) -> Configuration:
-    """Read the sections of a file; what is wrong with them is added to its faults."""
+    """Read the sections of a file; their faults are added to the file's."""
     top, root = file.top(), file.root
     found = {name: read_keys(kind, section_of(top, name), root) for name, kind in _KINDS.items()}
     sessions = section_of(top, "sessions")

@@ -1,9 +1,9 @@
-"""The one place that finds and reads configurations, and decides what of a project's file holds.
+"""Find and read configurations, and decide which keys of a project's file apply.
 
-The person's own file, `config.toml` in their configuration directory, is their word, and so is a
-file that they name. A project's `.agentforge/config.toml` came with the project: until the person
-trusts just this content (`trust_records`), what needs trust (`trust_table`) is as if it were not
-there. Both are decided of the bytes that were read, once, so no change in between matters.
+The person's own file, `config.toml` in their configuration directory, is trusted, and so is a file
+that they name. A project's `.agentforge/config.toml` came with the project: until the person trusts
+exactly this content (`trust_records`), keys that need trust (`trust_table`) are ignored. Both
+decisions use the bytes that were read once, so a later change does not matter.
 """
 
 from __future__ import annotations
@@ -31,29 +31,30 @@ CONFIG_VARIABLE: Final = "AGENTFORGE_CONFIG"
 MAX_BYTES: Final = 1024 * 1024
 RULES_KEY: Final = "context.rules"
 WORKFLOW_KEY: Final = "run.workflow"
-"""Keys that name files which are used without the person naming them: their content counts, too."""
+"""Keys of files that are used without the person naming them: trust covers their content."""
 
 SECTIONS: Final = tuple(dict.fromkeys(name.partition(".")[0] for name in TABLE))
 """All sections of the file."""
 PERSONAL: Final = ("worker", "privacy")
-"""Sections of the person's own file alone, which their readers read by themselves."""
+"""Sections allowed only in the person's own file; their readers read them separately."""
 
 
 @frozen(kw_only=True)
 class ConfigurationFile:
-    """What configurations say together; their sections are not judged yet.
+    """The combined configurations; their sections are not validated yet.
 
     Attributes:
-        path: The project's file, or the one that was named; the person's own where there is none.
-        root: What relative paths are relative to: the folder that has `.agentforge`. An empty
-            path is the working directory.
-        exists: Whether any of them is there.
-        above: Whether it is that of a project which the working directory is a folder in.
-        values: The document: the person's own with the project's over it, as far as that holds.
-        faults: What is wrong with it; who reads a section adds to it.
+        path: The project's file, or the one that was named; the person's own if there is neither.
+        root: The base of relative paths: the folder that has `.agentforge`. An empty path is the
+            working directory.
+        exists: Whether any of them exists.
+        above: Whether it is the file of a project that contains the working directory as a
+            subfolder.
+        values: The document: the person's own, overridden by the project's as far as that applies.
+        faults: Its faults; readers of sections add to them.
         own: The person's own file, where there is one that is not `path`.
-        left_out: The keys of the project's file that do not hold, since nobody trusted it.
-        trusted: The digests that must be those of what the project's trusted file names, by key.
+        left_out: The keys of an untrusted project file that are ignored.
+        trusted: The required digests of the files that the project's trusted file names, by key.
     """
 
     path: Path
@@ -67,18 +68,18 @@ class ConfigurationFile:
     trusted: Mapping[str, str] = field(factory=dict)
 
     def top(self) -> Fields:
-        """Return the document's own table."""
+        """Return the document's top-level table."""
         return Fields(self.values, "", self.faults, rule=filled)
 
     def refuse_unknown_sections(self) -> None:
-        """Make a fault of each section that nothing reads."""
+        """Report each section that nothing reads."""
         table = self.top()
         for name in SECTIONS:
             table.take(name)
         table.done()
 
     def require_no_faults(self) -> None:
-        """Raise if anything is wrong with what was read.
+        """Raise if there are faults.
 
         Raises:
             InvalidConfiguration: With all faults that were found so far.
@@ -94,19 +95,19 @@ def read_configuration_file(
     environment: Mapping[str, str] = os.environ,
     fs: FileSystem | None = None,
 ) -> ConfigurationFile:
-    """Read the configurations that count here.
+    """Read the configurations that apply here.
 
     Args:
-        path: A file that the person named, which is their word; by default what AGENTFORGE_CONFIG
-            names, else the project's file. A file that was named must exist; another one that is
-            missing is as an empty one.
-        folder: The folder that has the project's `.agentforge`; found from the working directory
-            if None. No file is named then.
+        path: A file that the person named, and so trusted; by default the one that
+            AGENTFORGE_CONFIG names, else the project's file. A named file must exist; any other
+            missing file counts as empty.
+        folder: The folder that has the project's `.agentforge`; found from the working directory if
+            None. Not together with a named file.
         environment: The environment variables.
         fs: The file system.
 
     Raises:
-        InvalidConfiguration: One can't be read, or is no TOML.
+        InvalidConfiguration: One can't be read, or is not TOML.
     """
     system: FileSystem = fs if fs is not None else OsFileSystem()
     named = path if path is not None else environment.get(CONFIG_VARIABLE) or None
@@ -125,10 +126,10 @@ def read_configuration_file(
 def read_own_file(
     environment: Mapping[str, str] = os.environ, *, fs: FileSystem | None = None
 ) -> ConfigurationFile | None:
-    """Read the person's own file, all of it; None where they have none.
+    """Read the person's own file, all of it; None if there is none.
 
     Raises:
-        InvalidConfiguration: It can't be read, or is no TOML.
+        InvalidConfiguration: It can't be read, or is not TOML.
     """
     where = configuration_folder(environment) / FILE_NAME
     data = _data_of(fs if fs is not None else OsFileSystem(), where)
@@ -175,7 +176,7 @@ def _project_file(
         is_named = rules_path(file.values, file.root) is not None
         if is_named and (rules is None or rules != record.named.get(RULES_KEY)):
             values = {**file.values, "context": dict(file.values["context"])}
-            del values["context"]["rules"]  # another content than the person was shown
+            del values["context"]["rules"]  # their content is not what the person was shown
             file = evolve(file, values=values, left_out=(RULES_KEY,))
         run = file.values.get("run")
         pinned = {RULES_KEY: rules} if is_named and rules is not None else {}
@@ -212,9 +213,9 @@ def _parsed(where: Path, data: bytes, root: Path) -> ConfigurationFile:
 
 
 def document_of(data: bytes) -> tuple[dict[str, Any], Faults]:
-    """Read a configuration's document, in which each thing that it asks for is a key.
+    """Parse a configuration's document, with implied keys made explicit.
 
-    A section `[context]` without `enabled` enables it by being there.
+    A section `[context]` without `enabled` is enabled.
     """
     values, faults = parse_toml(data)
     context = values.get("context")
@@ -224,17 +225,17 @@ def document_of(data: bytes) -> tuple[dict[str, Any], Faults]:
 
 
 def own_document(environment: Mapping[str, str] = os.environ) -> Mapping[str, Any]:
-    """Return the person's own document; an empty one where they have none.
+    """Return the person's own document; an empty one if there is none.
 
     Raises:
-        InvalidConfiguration: It can't be read, or is no TOML.
+        InvalidConfiguration: It can't be read, or is not TOML.
     """
     own = _own_file(OsFileSystem(), environment)
     return {} if own is None else own.values
 
 
 def rules_path(values: Mapping[str, Any], root: Path) -> Path | None:
-    """Return the file of rules that a document names, or None."""
+    """Return the rules file that a document names, or None."""
     context = values.get("context")
     named = context.get("rules") if isinstance(context, dict) else None
     return root / named if isinstance(named, str) and named.strip() else None

@@ -11,21 +11,21 @@ from attrs import field, fields
 from ..reading.fields import Fields, Judge
 
 READ: Final = "read"
-"""Under which a field has what reads its key: of the section's table, and what paths are below."""
+"""The metadata key for a field's reader, which gets the section's table and the root of paths."""
 
 
 def _key(read: Callable[[Fields, str, Path], object], default: object = None, **more: Any) -> Any:
-    """Declare a key of a section: what it is where nothing says it, and what reads it."""
+    """Declare a key of a section, with its default and its reader."""
     return field(default=default, metadata={READ: read}, **more)
 
 
 def text(judge: Judge | None = None, default: str | None = None, **more: Any) -> Any:
-    """A text that a judge has nothing against."""
+    """Declare a text that passes a judge."""
     return _key(lambda table, key, _: table.text(key, judge=judge) or default, default, **more)
 
 
 def texts(judge: Judge | None = None, default: tuple[str, ...] = (), **more: Any) -> Any:
-    """A list of such texts."""
+    """Declare a list of texts that pass a judge."""
 
     def read(table: Fields, key: str, _: Path) -> tuple[str, ...]:
         found = table.texts(key, judge=judge)
@@ -35,17 +35,17 @@ def texts(judge: Judge | None = None, default: tuple[str, ...] = (), **more: Any
 
 
 def one_of(words: Collection[str], default: str | None = None) -> Any:
-    """One of some words."""
+    """Declare one of a set of words."""
     return _key(lambda table, key, _: table.one_of(key, words, default), default)
 
 
 def flag(*, default: bool = False) -> Any:
-    """True or false."""
+    """Declare a boolean."""
     return _key(lambda table, key, _: table.flag(key, default=default), default)
 
 
 def number(default: float | None = None, *, most: float) -> Any:
-    """A number above 0."""
+    """Declare a number above 0."""
 
     def read(table: Fields, key: str, _: Path) -> float | None:
         found = table.number(key, above=0, most=most)
@@ -55,23 +55,23 @@ def number(default: float | None = None, *, most: float) -> Any:
 
 
 def whole(default: int | None, *, least: int, most: int) -> Any:
-    """A whole number."""
+    """Declare a whole number."""
     return _key(lambda table, key, _: table.whole(key, default, least=least, most=most), default)
 
 
 def path(table: Fields, key: str, root: Path) -> Path | None:
-    """Read a path; None where there is none."""
+    """Read a path; None if the key is missing."""
     named = table.text(key)
     return None if named is None else root / named
 
 
 def path_or_root(table: Fields, key: str, root: Path) -> Path:
-    """Read a path; where there is none, it is what paths are below."""
+    """Read a path; the root of paths if the key is missing."""
     return path(table, key, root) or root
 
 
 def paths() -> Any:
-    """A list of paths."""
+    """Declare a list of paths."""
     return _key(lambda table, key, root: tuple(root / one for one in table.texts(key)), ())
 
 
@@ -86,7 +86,7 @@ def section_of(top: Fields, name: str) -> Fields:
 
 
 def read_keys(kind: Any, table: Fields, root: Path) -> Any:
-    """Read a table whose keys are the fields of a class; what is wrong goes to its faults."""
+    """Read a table into the fields of a class; its faults go to the table's."""
     found = {one.name: one.metadata[READ](table, one.name, root) for one in fields(kind)}
     table.done()
     return kind(**found)

@@ -1,4 +1,4 @@
-"""What can be wrong with a project's files, as typed errors with fields."""
+"""Typed errors of a project's files, with fields."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from ..errors import AgentForgeError, ErrorKind
 
 
 class InvalidConfiguration(AgentForgeError, kind=ErrorKind.INVALID_FILE):
-    """A configuration file can't be used; nothing was begun with it."""
+    """A configuration file can't be used; nothing was started with it."""
 
     message = """{path} can't be used: {faults:;}. Nothing was begun; correct the file, `agentforge
     doctor` shows what is left."""
     path: Path
     faults: Sequence[str]
-    """Everything that is wrong with it, in the order of the file, most with their line."""
+    """All its faults, in the order of the file, most with their line."""
 
 
 class ScaffoldRefused(AgentForgeError, kind=ErrorKind.REFUSED):
-    """A project's files can't be written where they belong; none was written."""
+    """A project's files can't be written to their places; none was written."""
 
     message = "{path}: {reason}. Nothing was written."
     path: Path

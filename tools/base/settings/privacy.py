@@ -1,10 +1,10 @@
-"""`[privacy]` of the person's own configuration: what is not shown to which agent program.
+"""`[privacy]` of the person's own configuration: what is hidden from which agent program.
 
     [privacy.codex]
-    hides = ["claude-code"]        # or ["*"]: what was said in every other program
+    hides = ["claude-code"]        # or ["*"]: the conversations of every other program
 
-A project has no say in it: only `$XDG_CONFIG_HOME/agentforge/config.toml` is read. A name that is
-none of `READERS` makes the section unusable, since a name with a slip in it would hide nothing.
+A project can't change it: only `$XDG_CONFIG_HOME/agentforge/config.toml` is read. A name that is
+not in `READERS` makes the section unusable, since a misspelt name would hide nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 from ..data_folder import configuration_folder, read_plain
 
 READERS: Final = ("claude-code", "codex", "gemini", "opencode", "openai", "anthropic")
-"""What can be named: the agent programs, and the kinds of endpoints that runs ask."""
+"""The allowed names: the agent programs, and the kinds of endpoints that runs use."""
 _SHORT: Final = {"claude": "claude-code"}
 _FILE: Final = "config.toml"
 _SECTION: Final = "privacy"
@@ -28,16 +28,16 @@ _ALL: Final = "*"
 def read_privacy(
     program: str | None, environment: Mapping[str, str] = os.environ
 ) -> Callable[[str], bool]:
-    """Return what says whether text of a program's conversations may be shown to a program.
+    """Return a test whether text of a program's conversations may be shown to a program.
 
-    The empty name stands for text that may have been said in any program's conversations: it may
-    be shown where nothing is hidden. Where the file or the section can't be used, nothing is shown
-    but what was said in the program itself: what a person wanted hidden must not appear.
+    The empty name means text that may come from any program's conversations: it may be shown where
+    nothing is hidden. If the file or the section can't be used, only the program's own
+    conversations are shown: what a person wanted hidden must not appear.
 
     Args:
-        program: Who is to read it, by its name in the section or as `--agent` names it; None, or
-            any other text, where that is not known: from which is hidden what is hidden from any.
-        environment: Says where the person's configuration is.
+        program: The reader, by its name in the section or as `--agent` names it; None, or any other
+            text, if unknown: then everything hidden from any reader is hidden.
+        environment: Locates the person's configuration.
     """
     reader = _known(program or "")
     try:
@@ -54,9 +54,9 @@ def read_privacy(
 
 
 def privacy_problem(environment: Mapping[str, str] = os.environ) -> str | None:
-    """Return why `[privacy]` can't be used, so that all of other programs is hidden; None if not.
+    """Return why `[privacy]` is unusable, so that other programs' text is hidden; None if it isn't.
 
-    None also where there is no such section.
+    None also if there is no such section.
     """
     path = configuration_folder(environment) / _FILE
     try:
@@ -67,18 +67,18 @@ def privacy_problem(environment: Mapping[str, str] = os.environ) -> str | None:
 
 
 def _known(name: str) -> str | None:
-    """Return a reader by its own name or the word before the first colon; None if it is none."""
+    """Return a reader by its own name or the word before the first colon, or None."""
     word = name.partition(":")[0]
     word = _SHORT.get(word, word)
     return word if word in READERS else None
 
 
 def _section(path: Path) -> Mapping[str, Any]:
-    """Return the section; empty where there is none.
+    """Return the section; empty if there is none.
 
     Raises:
         OSError: The file can't be read.
-        ValueError: It is no TOML, or the section is none.
+        ValueError: The file is not TOML, or the section is not a table.
     """
     try:
         text = read_plain(os.fspath(path), most=_MAX_BYTES + 1)
@@ -97,10 +97,10 @@ def _section(path: Path) -> Mapping[str, Any]:
 
 
 def _hidden_from(reader: str | None, section: Mapping[str, Any]) -> frozenset[str]:
-    """Return whose text is hidden from a reader; from None, whose is hidden from any.
+    """Return whose text is hidden from a reader; for None, whose is hidden from any.
 
     Raises:
-        ValueError: The section, all of it, can't be used.
+        ValueError: The section as a whole can't be used.
     """
     hidden: set[str] = set()
     for name, said in section.items():

@@ -1,8 +1,8 @@
 """What a person trusts on this machine: each file by its path, its owner and its content.
 
-A record is a file of the person's own state directory, outside of every repository. It says nothing
-of a file that has changed, that was copied elsewhere, that belongs to somebody else by now, or that
-is reached through a link: then the person is asked anew.
+A record is a file of the person's own state directory, outside of every repository. It does not
+apply to a file that has changed, was copied elsewhere, now belongs to another user, or is reached
+through a link: then the person is asked again.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class TrustRecord:
         path: The file, without links.
         owner: The user id of its owner.
         sha256: The digest of its content.
-        named: The digests of what it names and what is used without the person naming it, by key:
-            the workflow of `run.workflow`, the rules of `context.rules`.
-        trusted_at: When the person said so, in ISO 8601.
+        named: The digests of the files that it names and that are used without the person naming
+            them, by key: the workflow of `run.workflow`, the rules of `context.rules`.
+        trusted_at: When the person trusted it, in ISO 8601.
     """
 
     path: str = field(converter=str)
@@ -56,7 +56,7 @@ class TrustRecords:
     """The records of one person on this machine.
 
     Args:
-        environment: The environment variables, which say where the state directory is.
+        environment: The environment variables, which locate the state directory.
         fs: The file system.
     """
 
@@ -67,9 +67,9 @@ class TrustRecords:
         self._fs: FileSystem = fs if fs is not None else OsFileSystem()
 
     def find(self, path: Path, data: bytes) -> TrustRecord | None:
-        """Return the record that trusts a file with just this content, or None.
+        """Return the record that trusts a file with exactly this content, or None.
 
-        A record that can't be read, or that another user could have written, is none.
+        A record that can't be read, or that another user could have written, is ignored.
         """
         real = real_place(path)
         if real is None:
@@ -82,17 +82,17 @@ class TrustRecords:
     def add(
         self, path: Path, data: bytes, *, now: datetime, named: Mapping[str, str] | None = None
     ) -> TrustRecord:
-        """Trust a file with just this content.
+        """Trust a file with exactly this content.
 
         Args:
             path: The file.
-            data: What the person was shown of it.
+            data: Its content as shown to the person.
             now: The time.
-            named: The digests of what it names.
+            named: The digests of the files that it names.
 
         Raises:
-            ReadError: The file is reached through a link, or is gone.
-            WriteError: The record can't be kept.
+            ReadError: The file is reached through a link, or no longer exists.
+            WriteError: The record can't be stored.
         """
         real = real_place(path)
         owner = None if real is None else _owner_of(real)
@@ -111,7 +111,7 @@ class TrustRecords:
         return record
 
     def remove(self, path: Path) -> bool:
-        """Trust a file no more; return whether it was trusted, with whatever content.
+        """Revoke the trust in a file; return whether it was trusted, with any content.
 
         Raises:
             OSError: The system refused.
@@ -124,7 +124,7 @@ class TrustRecords:
         return True
 
     def all(self) -> Iterator[TrustRecord]:
-        """Return every record, by path; those that can't be read are passed over."""
+        """Yield every record, by path; unreadable ones are skipped."""
         try:
             names = os.listdir(self.folder)
         except OSError:
@@ -136,7 +136,7 @@ class TrustRecords:
         return self.folder / f"{hashlib.sha256(os.fsencode(real)).hexdigest()}.json"
 
     def _is_the_persons(self) -> bool:
-        """Return whether nobody else can put a record into the folder."""
+        """Return whether only the person can put a record into the folder."""
         try:
             found = os.lstat(self.folder)
         except OSError:
@@ -160,10 +160,10 @@ def digest_of(data: bytes) -> str:
 
 
 def real_place(path: Path) -> str | None:
-    """Return the path of a configuration file without links; None where one leads to it.
+    """Return the path of a configuration file without links; None if the file is reached by one.
 
-    The project's folder may be reached by a link, as people do; what came with the project, its
-    data folder and the file, may be none.
+    The project's folder may be reached by a link; its data folder and the file, which came with the
+    project, must not be links.
     """
     absolute = os.path.abspath(path)
     folder, name = os.path.split(absolute)

@@ -1,7 +1,7 @@
-"""What each key of a configuration could make happen, and so whether a stranger may set it; pure.
+"""What each key of a configuration could cause, and so whether a stranger may set it; pure.
 
-A project's file came with the project, maybe from a stranger. What runs, connects, sends, mounts,
-reads outside of the project, creates, widens, speaks to a model, or says where sessions are holds
+A project's file came with the project, maybe from a stranger. A key that runs, connects, sends,
+mounts, reads outside the project, creates, widens, speaks to a model, or moves sessions applies
 only once the person has trusted the file. A key that is not in the table needs trust.
 """
 
@@ -18,18 +18,18 @@ from ..errors import counted, listed
 from .choices import LANGUAGES, PACKAGE_MANAGERS
 
 _PASSWORD: Final = re.compile(r"(://[^/@:?#\\\s]{0,100}):[^/@?#\\\s]{0,500}@")
-"""The password of an address. None of these characters can stand in it: behind one of them is no
-password, but what could hide the host that is connected to."""
+"""The password of an address. None of the excluded characters can occur in it: after one of them
+there is no password, but text that could hide the host of the connection."""
 _ADDRESSES: Final = frozenset({"store.url", "store.direct", "store.objects", "webhooks"})
 _BLANKS: Final = re.compile(r" {9,}")
 
 
 @frozen
 class Harmless:
-    """A key that changes nothing but what the person themselves sees or hears.
+    """A key that changes only what the person themselves sees or hears.
 
     Attributes:
-        values: What it may be; anything else needs trust.
+        values: Its harmless values; any other needs trust.
     """
 
     values: tuple[str | bool, ...]
@@ -40,8 +40,8 @@ class Smaller:
     """A bound that a project may lower without being trusted.
 
     Attributes:
-        than: What holds where nobody says anything.
-        least: The least that it may be.
+        than: The default bound.
+        least: Its minimum.
     """
 
     than: float
@@ -131,13 +131,13 @@ TABLE: Final[Mapping[str, Standing]] = MappingProxyType(
         "observers": NeedsTrust("what happens in sessions reaches the installed plugins {}"),
     }
 )
-"""Each key by its section. `webhooks` and `observers` are lists of tables; each is one key."""
+"""Each key, by its section. `webhooks` and `observers` are lists of tables; each is one key."""
 
 
 def sifted(
     values: Mapping[str, Any], otherwise: Mapping[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Return what of an untrusted file holds all the same, and the keys that do not.
+    """Return the part of an untrusted file that applies, and the keys that do not.
 
     Args:
         values: The document.
@@ -170,12 +170,12 @@ def _holds(name: str, value: object, otherwise: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    """Return whether a value is a bound: a whole number, as every reader takes one."""
+    """Return whether a value is a valid bound: a whole number, as all readers require."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def merged(own: Mapping[str, Any], project: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the person's document with a project's over it, key by key; receivers of both."""
+    """Return the person's document overridden by a project's, key by key; receivers of both."""
     result = dict(own)
     for section, value in project.items():
         mine = result.get(section)
@@ -193,12 +193,12 @@ def allowances(
 ) -> list[str]:
     """Return what a file would allow once it is trusted, a line for each key that needs it.
 
+    Each line is printable, whatever the file contains, and complete: only the password of an
+    address is hidden, and a long run of blanks is replaced by its length in words.
+
     Args:
         values: The document.
         otherwise: The person's own document, whose bounds a project may only lower.
-
-    Each line is printable, whatever the file holds, and whole: nothing that is allowed is hidden
-    but the password of an address, and how long a row of blanks is, is said in words.
     """
     lines = []
     for name in sifted(values, otherwise)[1]:
@@ -217,7 +217,7 @@ def allowances(
 
 
 def ignored(left_out: Sequence[str], path: object) -> str:
-    """Say on one line which keys of a file do not hold, and what to do."""
+    """Say on one line which keys of a file are ignored, and what to do."""
     names = [name for name in left_out if name in TABLE]
     unknown = len(left_out) - len(names)
     if unknown:  # their names are a stranger's words, and this line may reach a model
@@ -229,7 +229,7 @@ def ignored(left_out: Sequence[str], path: object) -> str:
 
 
 def _written(value: object) -> str:
-    """Write a value on one line that no terminal acts on."""
+    """Format a value on one line without terminal control characters."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""`[[webhooks]]` of a project's configuration: whom to send which events."""
+"""`[[webhooks]]` of a project's configuration: the receivers of events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULT_EVENTS: Final = (
     "session.budget.exceeded",
     "question.asked",
 )
-"""What a person who is away has to know."""
+"""The events that a person who is away needs."""
 DEFAULT_TIMEOUT_S: Final = 10.0
 DEFAULT_KEPT_S: Final = 3 * 86_400.0
 _MAX_TIMEOUT_S: Final = 60.0
@@ -61,14 +61,14 @@ class Webhook:
     """One receiver of events.
 
     Attributes:
-        name: What it is called, in logs and commands; no other one is called so.
+        name: Its unique name, in logs and commands.
         url: Its address, or None where a variable has it.
         url_env: The environment variable that has its address, or None.
-        events: Which events it gets, by their names; `*` stands for any part of one.
-        secret_env: The environment variable with the secret that deliveries are signed with, or
-            None: they are not signed.
-        timeout_s: How long one delivery may take, in seconds.
-        kept_s: How long an event that can't be delivered is kept and tried again, in seconds.
+        events: Names of the events it receives; `*` matches any part of a name.
+        secret_env: The environment variable with the secret that signs deliveries, or None: they
+            are not signed.
+        timeout_s: The time limit of one delivery, in seconds.
+        kept_s: How long an undeliverable event is stored and retried, in seconds.
         allow_http: Whether the address may be http beyond this machine.
     """
 
@@ -82,13 +82,13 @@ class Webhook:
     allow_http: bool = flag()
 
     def address(self, environment: Mapping[str, str]) -> SplitResult:
-        """Return where deliveries go.
+        """Return the address of deliveries.
 
         Args:
-            environment: Where the variable is that may have it.
+            environment: The environment variables, which may contain it.
 
         Raises:
-            ValueError: There is none, or it may not be used; the text does not quote it.
+            ValueError: There is none, or it is not allowed; the text does not quote it.
         """
         url = self.url
         if self.url_env is not None:
@@ -101,7 +101,7 @@ class Webhook:
         return found
 
     def secrets(self, environment: Mapping[str, str]) -> tuple[str, ...]:
-        """Return the secrets that sign, more than one where they are being changed.
+        """Return the secrets that sign; more than one during a rotation.
 
         Raises:
             ValueError: The variable that has them is not set.
@@ -115,7 +115,7 @@ class Webhook:
 
 
 def judged_address(url: str, *, allow_http: bool) -> tuple[SplitResult | None, str]:
-    """Return an address in its parts, or None and why it may not be used, without quoting it."""
+    """Return an address in its parts, or None and why it is not allowed, without quoting it."""
     from urllib.parse import urlsplit
 
     try:
@@ -145,7 +145,7 @@ def is_loopback(host: str) -> bool:
 
 
 def webhooks_of(top: Fields) -> tuple[Webhook, ...]:
-    """Read the receivers; what is wrong with them is added to the table's faults."""
+    """Read the receivers; their faults are added to the table's."""
     found: list[Webhook] = []
     for table in top.each("webhooks", expected="tables [[webhooks]]"):
         webhook = _webhook(table)

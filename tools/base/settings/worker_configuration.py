@@ -1,7 +1,7 @@
-"""What the workers of a fleet do for those who submit: `[worker]` of a person's own configuration.
+"""What a fleet's workers do for submitters: `[worker]` of a person's own configuration.
 
-A submission names an agent, a repository, commands. Whose machine the worker runs on says which of
-that it does; a project's file has no such section, since it may come with a clone.
+A submission names an agent, a repository, commands. The owner of the worker's machine decides which
+of these it accepts; a project's file has no such section, since it may come with a clone.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ def _paths(values: Iterable[Path | str]) -> tuple[Path, ...]:
 
 @frozen(kw_only=True)
 class WorkerConfiguration:
-    """What a worker is allowed; a submission can't widen it.
+    """The permissions of a worker; a submission can't extend them.
 
     Attributes:
-        agents: The agents that it asks, as `--agent` names them: `claude` stands for all its
-            models, `claude:opus` for that one; an endpoint with an address of its own, and a
-            directory of recordings, stand for themselves alone.
+        agents: The agents that it uses, as `--agent` names them: `claude` allows all its models,
+            `claude:opus` that one; an endpoint with an address of its own, and a directory of
+            recordings, must be named exactly.
         agent_commands: Whether it runs a command line that a submission names as its agent.
         agent_jail: Whether agent programs and such commands run in a jail.
         agent_network: Whether they have the network there.
-        agent_environment: The names of the variables that they are given there.
-        repositories: Folders with the repositories that sessions may begin from, absolute.
+        agent_environment: The names of the variables that they get there.
+        repositories: Folders with the repositories that sessions may start from, absolute.
     """
 
     agents: tuple[str, ...] = texts(converter=tuple)
@@ -57,10 +57,10 @@ class WorkerConfiguration:
 def load_worker_configuration(environment: Mapping[str, str] = os.environ) -> WorkerConfiguration:
     """Read `[worker]` of the person's own `config.toml`; see `data_folder.configuration_folder`.
 
-    No project's file is read, whatever the working directory and AGENTFORGE_CONFIG are.
+    Project files are ignored, regardless of the working directory and AGENTFORGE_CONFIG.
 
     Raises:
-        InvalidConfiguration: With everything that is wrong with the section.
+        InvalidConfiguration: With all faults of the section.
     """
     file = read_own_file(environment)
     if file is None:

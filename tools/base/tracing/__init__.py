@@ -1,4 +1,4 @@
-"""What the library traces and measures, and for whom; nothing is, until OpenTelemetry is there."""
+"""The library's traces and metrics, and their recipient; none until OpenTelemetry is configured."""
 
 from .conventions import Attribute, Counter, Traced
 from .current import carried, configure_when_traced, count, is_traced, traced, using

@@ -1,9 +1,9 @@
 """The spans, attributes and metrics of the library, each named here and nowhere else; pure.
 
-Names of the GenAI semantic conventions of OpenTelemetry are used where they have one, `agentforge.`
-stands before all others. No attribute holds a word of a prompt, an answer, a question, a goal or of
-what code printed; error messages, which may quote them, are left out too. docs/telemetry.md shows
-all of this in tables, and a test compares them.
+OpenTelemetry's GenAI semantic conventions are used where they define a name, all others start with
+`agentforge.`. No attribute contains text of a prompt, an answer, a question, a goal or of code's
+output; error messages, which may quote them, are left out too. docs/telemetry.md lists all of this
+in tables, and a test compares them.
 
 The classes are plain ones: the hook of an agent program, which runs at each of its events, loads
 them, and an enumeration of data classes takes as long to load as the rest of a session does.
@@ -61,12 +61,12 @@ class Attribute:
 
 
 class CounterType:
-    """A metric of how many in all.
+    """A counter metric.
 
     Attributes:
         name: Its name.
         description: What is measured.
-        dimensions: The attributes that it is told apart by; few values each.
+        dimensions: The attributes that distinguish its series; few values each.
         unit: Its unit, as UCUM spells it.
     """
 
@@ -82,10 +82,10 @@ class CounterType:
 
 
 class Histogram(CounterType):
-    """A metric of how much each time; of seconds, unless it says otherwise.
+    """A metric of single amounts; in seconds by default.
 
     Attributes:
-        buckets: Where its buckets end, unless the program says otherwise by a view.
+        buckets: The default bounds of its buckets; a program's view overrides them.
     """
 
     __slots__ = ("buckets",)
@@ -104,13 +104,13 @@ class Histogram(CounterType):
 
 
 class SpanType:
-    """What the spans of a kind have in common.
+    """The common properties of one kind of span.
 
     Attributes:
-        prefix: The beginning of their names; what varies follows: a phase, a model.
-        kind: Their kind, as OpenTelemetry has it: "internal", "client" or "producer".
-        attributes: What they may say, beside the error's type.
-        duration: What their durations go into, or None.
+        prefix: The start of their names; the variable part follows: a phase, a model.
+        kind: OpenTelemetry's kind: "internal", "client" or "producer".
+        attributes: Their possible attributes, besides the error's type.
+        duration: The histogram of their durations, or None.
     """
 
     __slots__ = ("attributes", "duration", "kind", "prefix")
@@ -129,7 +129,7 @@ class SpanType:
 
 
 class Counter:
-    """What is counted."""
+    """The counters."""
 
     TOKENS: Final = CounterType(
         "agentforge.session.tokens",
@@ -154,7 +154,7 @@ TOKEN_USAGE: Final = Histogram(
 
 
 class Traced:
-    """What is traced."""
+    """The kinds of spans."""
 
     CREATE: Final = SpanType(
         "create_session",

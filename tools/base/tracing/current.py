@@ -1,14 +1,14 @@
-"""Who takes spans and metrics now, and the one way in which the library hands them over.
+"""The current recipient of spans and metrics, and the one way in which the library passes them on.
 
-By default that is OpenTelemetry, by its API alone: as soon as the program has loaded it and given
-it a provider, and without a word to us. Nobody has configured what was never loaded, so until then
-one look into `sys.modules` is all that a span costs, and its span is one shared object.
+By default that is OpenTelemetry, by its API alone: as soon as the program has loaded it and set a
+provider, without a call to us. A module that was never loaded has no configuration, so until then a
+span costs one look-up in `sys.modules`, and all spans are one shared object.
 
-That it is found here, as the log is, and not handed through every constructor, is how OpenTelemetry
-itself does it: the current span is bound to the context of the call anyway. `using` gives another
-one, for tests and measurements.
+The recipient is found here, like the log, and not passed through every constructor, because
+OpenTelemetry itself does so: the current span is bound to the context of the call anyway. `using`
+sets another one, for tests and measurements.
 
-Tracing never changes the work: what it raises is logged, once, and the work goes on without it.
+Tracing never changes the work: its exceptions are logged, once each kind, and the work goes on.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ def traced(
     parent: Carrier | Callable[[], Carrier] = _NO_CONTEXT,
     links: Iterable[Carrier] = (),
 ) -> Span:
-    """Return a span for a `with` block; one that does nothing where nobody takes it.
+    """Return a span for a `with` block; without a recipient, one that does nothing.
 
     Args:
         span_type: Its kind.
-        attributes: What is known of it now, by the names of `Attribute`.
-        detail: What follows in its name: a phase, a model; of few values.
-        parent: Its parent, where no span is current and the environment names none, or what
-            returns it, which is called only where somebody takes the span.
-        links: Spans that it has to do with; an empty one is left out.
+        attributes: The attributes known now, by the names of `Attribute`.
+        detail: The variable part of its name: a phase, a model; of few values.
+        parent: Its parent, where no span is current and the environment names none, or a function
+            that returns it, called only if there is a recipient.
+        links: Related spans; empty carriers are left out.
     """
     tracing = _current()
     if tracing is None:
@@ -77,12 +77,12 @@ def count(
 
 
 def is_traced() -> bool:
-    """Return whether anybody takes spans: whether it has sense to make ready for one."""
+    """Return whether spans have a recipient, so that preparing for one makes sense."""
     return _current() is not None
 
 
 def carried() -> Carrier:
-    """Return the context of the current span, for whoever is called; empty where there is none."""
+    """Return the context of the current span, for a callee; empty without a span."""
     tracing = _current()
     if tracing is None:
         return _NO_CONTEXT
@@ -94,17 +94,17 @@ def carried() -> Carrier:
 
 
 def configure_when_traced(configure: Callable[[], None]) -> None:
-    """Have something done before the first span or count: loading an SDK takes long.
+    """Call `configure` before the first span or count: loading an SDK takes long.
 
     Args:
-        configure: Called once, at the most; what it raises is logged.
+        configure: Called at most once; its exceptions are logged.
     """
     _State.pending = configure
 
 
 @contextmanager
 def using(tracing: Tracing | None) -> Iterator[None]:
-    """Hand all spans and metrics of this process to `tracing` within a block; None: to nobody."""
+    """Pass all spans and metrics of this process to `tracing` within a block; None drops them."""
     former = _State.given
     _State.given = (tracing,)
     try:
@@ -114,7 +114,7 @@ def using(tracing: Tracing | None) -> Iterator[None]:
 
 
 class _State:
-    """What this process hands spans to."""
+    """This process's recipient of spans."""
 
     given: tuple[Tracing | None] | None = None
     pending: Callable[[], None] | None = None
@@ -152,7 +152,7 @@ def _configure() -> None:
 
 
 def _failed(operation: str, error: Exception) -> None:
-    """Log what tracing raised: the first of each kind, since what fails fails at each span."""
+    """Log a tracing exception, once for each kind, since it would repeat at each span."""
     if (operation, type(error)) not in _State.failed:
         _State.failed.add((operation, type(error)))
         _log.warning(
@@ -161,14 +161,14 @@ def _failed(operation: str, error: Exception) -> None:
 
 
 class Span:
-    """What is traced while a `with` block runs; this very class does nothing.
+    """The trace of a `with` block; this base class does nothing.
 
-    An exception that leaves the block is in the span by its type alone, and goes on.
+    An exception that leaves the block is recorded by its type alone, and propagates.
     """
 
     @property
     def carrier(self) -> Carrier:
-        """The span's context, by which others go on; empty where there is none."""
+        """The span's context, for its successors; empty if there is none."""
         return _NO_CONTEXT
 
     def __enter__(self) -> Self:
@@ -178,24 +178,24 @@ class Span:
         return
 
     def set(self, attribute: str, value: Value | None) -> None:
-        """Say more; None says nothing."""
+        """Set an attribute; None sets nothing."""
 
     def fail(self, error: BaseException) -> None:
-        """Say that the work failed, where no exception leaves the block."""
+        """Record a failure where no exception leaves the block."""
 
     def measure(self, histogram: Histogram, amount: float, more: Mapping[str, Value]) -> None:
-        """Measure something, with the span's attributes and more as dimensions."""
+        """Record a measurement, with the span's attributes and more as dimensions."""
 
 
 class _Untraced(Span):
-    """The span of what nobody traces; one object for all."""
+    """The shared span used when there is no recipient."""
 
 
 _UNTRACED: Final = _Untraced()
 
 
 class _GuardedSpan(Span):
-    """A span of whoever takes them, behind a guard: nothing that it raises gets out."""
+    """A recipient's span behind a guard: its exceptions do not propagate."""
 
     def __init__(self, begin: Callable[[], OpenSpan]) -> None:
         self._begin = begin

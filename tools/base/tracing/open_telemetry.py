@@ -1,4 +1,4 @@
-"""Spans and metrics by OpenTelemetry's API: into the providers that the program has configured.
+"""Spans and metrics by OpenTelemetry's API, for the providers that the program has configured.
 
 No provider is ever installed here, and nothing of the SDK is imported.
 """
@@ -26,33 +26,33 @@ _KINDS: Final = {
     "producer": SpanKind.PRODUCER,
 }
 _SILENT: Final = frozenset({trace.ProxyTracerProvider, trace.NoOpTracerProvider})
-"""What the API hands out until a program has configured traces, or where it wants none."""
+"""The API's providers while a program has not configured traces, or has disabled them."""
 _SILENT_METERS: Final = frozenset({"_ProxyMeterProvider", "NoOpMeterProvider"})
-"""The same of metrics; the first has no public name."""
+"""The same for metrics; the first has no public name."""
 
 
 def api_tracing() -> ApiTracing | None:
-    """Return what hands over to the program's providers; None as long as it has configured none."""
+    """Return a recipient for the program's providers; None while it has not configured any."""
     tracing = of_the_program()
     return tracing if tracing.is_heard else None
 
 
 @cache
 def of_the_program() -> ApiTracing:
-    """Return what hands over to the program's providers, whether it has configured any or not."""
+    """Return a recipient for the program's providers, configured or not."""
     return ApiTracing()
 
 
 class ApiTracing:
     """Implements `Tracing`.
 
-    The parent of a span is the current span; without one what the variable TRACEPARENT names; else
-    what the caller gives.
+    The parent of a span is the current span; without one, the span that the variable TRACEPARENT
+    names; else the caller's.
 
     Args:
-        tracers: The provider of tracers; the program's, as it is at each span, if None.
+        tracers: The provider of tracers; if None, the program's current one at each span.
         meters: That of meters.
-        environment: Where TRACEPARENT and TRACESTATE are; this process's environment if None.
+        environment: The source of TRACEPARENT and TRACESTATE; this process's environment if None.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ApiTracing:
 
     @property
     def is_heard(self) -> bool:
-        """Whether there is a provider, of tracers or of meters."""
+        """Whether there is a provider of tracers or of meters."""
         return self.has_tracers or self.has_meters
 
     def begin(
@@ -126,10 +126,10 @@ class ApiTracing:
         return _carrier_of(context.get_current())
 
     def end_open(self, error: BaseException) -> None:
-        """End all spans that are open, the inner ones first: the process is about to be ended.
+        """End all open spans, the inner ones first: the process is about to be ended.
 
         Args:
-            error: What ends it.
+            error: The reason of the end.
         """
         for span in reversed(tuple(self._open.values())):
             span.end(error, attached=False)
@@ -150,7 +150,7 @@ class ApiTracing:
         )
 
     def opened(self, span: ApiSpan) -> None:
-        """Remember a span that is open."""
+        """Remember an open span."""
         self._open[id(span)] = span
 
     def ended(self, span: ApiSpan) -> bool:
@@ -194,7 +194,7 @@ class ApiTracing:
 
 
 class ApiSpan:
-    """Implements `OpenSpan`: a span that is the current one until it ends."""
+    """Implements `OpenSpan`: a span that is current until it ends."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class ApiSpan:
         self._span.set_attribute(attribute, value)
 
     def fail(self, error: BaseException) -> None:
-        """See `OpenSpan`; the error's message may quote an answer, and stays out."""
+        """See `OpenSpan`; the error's message is left out, since it may quote an answer."""
         kind = _name_of(type(error))
         self.set(Attribute.ERROR_TYPE, kind)
         self._span.add_event("exception", {"exception.type": kind})
@@ -232,7 +232,7 @@ class ApiSpan:
         return _carrier_of(trace.set_span_in_context(self._span))
 
     def end(self, error: BaseException | None, *, attached: bool = True) -> None:
-        """See `OpenSpan`; not `attached` where it may have been begun in another thread."""
+        """See `OpenSpan`; not `attached` where it may have been started in another thread."""
         if attached:
             context.detach(self._token)
         if not self._tracing.ended(self):

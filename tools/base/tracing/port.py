@@ -1,4 +1,4 @@
-"""The port to what takes spans and metrics."""
+"""The port to a recipient of spans and metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Value = str | int | float | bool
 
 
 class OpenSpan(Protocol):
-    """A span that was begun, as what takes it has it. Whatever it raises does no harm."""
+    """A started span of a recipient. Its exceptions do no harm."""
 
     def set(self, attribute: str, value: Value) -> None:
         """Set an attribute."""
@@ -32,12 +32,12 @@ class OpenSpan(Protocol):
         ...
 
     def end(self, error: BaseException | None) -> None:
-        """End it; it is not the current one any more."""
+        """End it; it is no longer the current span."""
         ...
 
 
 class Tracing(Protocol):
-    """Takes spans and metrics. Whatever it raises does no harm."""
+    """Receives spans and metrics. Its exceptions do no harm."""
 
     def begin(
         self,
@@ -48,15 +48,15 @@ class Tracing(Protocol):
         parent: Carrier,
         links: Iterable[Carrier],
     ) -> OpenSpan:
-        """Begin a span and make it the current one.
+        """Start a span and make it the current one.
 
         Args:
             span_type: Its kind.
             name: Its name.
-            attributes: What is known of it now; None stands for what is not.
+            attributes: The attributes known now; None means unknown.
             parent: Its parent, where no span is current and the environment names none; may be
                 empty.
-            links: Spans that it has to do with.
+            links: Related spans.
         """
         ...
 
@@ -67,5 +67,5 @@ class Tracing(Protocol):
         ...
 
     def carried(self) -> Carrier:
-        """Return the context of the current span; empty where there is none."""
+        """Return the context of the current span; empty without a span."""
         ...

@@ -1,6 +1,6 @@
-"""Stores of objects that several machines reach: a folder on shared disk, S3, GCS, Azure, memory.
+"""Object stores that several machines reach: a folder on shared disk, S3, GCS, Azure, memory.
 
-Only what is a service needs the extra `object-store`.
+Only the services need the extra `object-store`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Objects as files in a folder on disk that several machines share."""
+"""Objects as files in a folder on a disk that several machines share."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 class FolderStore:
     """Objects as files. An `ObjectStore`.
 
-    The folder has to be there: one that this made would hide a disk that is not mounted. What is
-    below it belongs to this store; no link is followed.
+    The folder must exist: creating it would hide that a disk is not mounted. All that is below it
+    belongs to this store; no link is followed.
 
     Attributes:
         root: The folder.
@@ -46,7 +46,7 @@ class FolderStore:
         return self.root.absolute().as_uri()
 
     def put(self, key: str, content: IO[bytes]) -> bool:
-        """Store an object unless it is there; see `ObjectStore`."""
+        """Store an object unless it exists; see `ObjectStore`."""
         *above, name = checked_key(key).split("/")
         with self._errors(), self._root() as root_fd:
             if self._status(root_fd, above, name) is not None:
@@ -85,14 +85,14 @@ class FolderStore:
             return self.fs.pread(fd, _PIECE, offset)
 
     def find(self, key: str) -> StoredObject | None:
-        """Return what is known of an object; see `ObjectStore`."""
+        """Return an object's description; see `ObjectStore`."""
         *above, name = checked_key(key).split("/")
         with self._errors(), self._root() as root_fd:
             status = self._status(root_fd, above, name)
         return None if status is None else _stored(key, status)
 
     def list(self) -> Iterator[StoredObject]:
-        """Go through all objects; see `ObjectStore`."""
+        """Yield all objects; see `ObjectStore`."""
         with self._errors(), self._root() as root_fd:
             found = [
                 _stored("/".join(one.names), one.status)
@@ -142,7 +142,7 @@ class FolderStore:
 
 
 def _kind_of(number: int | None) -> type[ObjectStoreUnavailable | ObjectStoreRefused]:
-    """Return what an error of the system is, by its number."""
+    """Return the error class for an error number of the system."""
     if number in _AWAY:
         return ObjectStoreUnavailable
     return ObjectStoreFull if number in _FULL else ObjectStoreRefused
@@ -153,5 +153,5 @@ def _stored(key: str, status: os.stat_result) -> StoredObject:
 
 
 def _raise_unless_absent(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):  # another removes it meanwhile
+    if not isinstance(error, FileNotFoundError):  # another process has removed it
         raise error

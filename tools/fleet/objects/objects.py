@@ -1,4 +1,4 @@
-"""The port of a store of objects, and what holds for every one of them."""
+"""The port of an object store, and what all of them share."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class StoredObject:
 
 @runtime_checkable
 class ObjectStore(Protocol):
-    """Keeps objects by their keys: names of letters, digits and `._-`, parted by `/`.
+    """Stores objects by their keys: names of letters, digits and `._-`, separated by `/`.
 
-    Guarantees asked of every implementation: an object appears whole; when `put` returns, it
-    survives a power failure of this machine; a reader on another machine finds it then. Errors are
-    `ObjectStoreError`s. Instances may be shared between threads. One suite,
-    `tests/contract/object_store/test_object_store_contract.py`, holds all of them to this.
+    Guarantees required of every implementation: an object appears complete or not at all; when
+    `put` returns, it survives a power failure of this machine, and a reader on another machine
+    finds it. Errors are `ObjectStoreError`s. Instances may be shared between threads. One suite,
+    `tests/contract/object_store/test_object_store_contract.py`, tests this for all of them.
     """
 
     @property
@@ -50,17 +50,17 @@ class ObjectStore(Protocol):
         ...
 
     def put(self, key: str, content: IO[bytes]) -> bool:
-        """Store an object unless there is one of the key, which then has to be the same one.
+        """Store an object unless the key exists; an existing object must have the same content.
 
         Args:
             key: The key.
-            content: What it holds, read from the beginning to the end; it can be sought.
+            content: Its content, read from start to end; must be seekable.
 
         Returns:
-            Whether it was stored; False where there was one.
+            Whether it was stored; False if it existed.
 
         Raises:
-            ValueError: It can't be a key.
+            ValueError: The key is not valid.
             ObjectStoreUnavailable: The store does not answer.
             ObjectStoreRefused: It refused.
         """
@@ -77,26 +77,26 @@ class ObjectStore(Protocol):
         ...
 
     def find(self, key: str) -> StoredObject | None:
-        """Return what is known of an object, or None where there is none; raises as `put`."""
+        """Return an object's description, or None if there is none; raises as `put`."""
         ...
 
     def list(self) -> Iterator[StoredObject]:
-        """Go through all objects, in no order; what a killed writer left may be among them.
+        """Yield all objects, in no order; leftovers of a killed writer may be among them.
 
         Raises: as `put`.
         """
         ...
 
     def delete(self, key: str) -> None:
-        """Remove an object; does nothing where there is none; raises as `put`."""
+        """Remove an object; does nothing if there is none; raises as `put`."""
         ...
 
 
 def checked_key(key: str) -> str:
-    """Return a key as it is.
+    """Return a valid key unchanged.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not valid.
     """
     if _KEY.fullmatch(key) is None:
         raise ValueError(f"{key[:80]!r} can't be the key of an object")
@@ -104,7 +104,7 @@ def checked_key(key: str) -> str:
 
 
 def sha256_of(content: IO[bytes]) -> str:
-    """Return the SHA-256 of all that a file holds, in hexadecimal digits."""
+    """Return the SHA-256 of a file's whole content, in hexadecimal digits."""
     content.seek(0)
     digest = hashlib.sha256()
     while piece := content.read(_PIECE):
@@ -116,7 +116,7 @@ def try_store(store: ObjectStore) -> None:
     """Write an object, read it and remove it.
 
     Raises:
-        ObjectStoreError: The store can't be used, or gave back something else.
+        ObjectStoreError: The store can't be used, or returned other content.
     """
     key = f"doctor/{random_token()}"
     content = key.encode()
@@ -128,9 +128,9 @@ def try_store(store: ObjectStore) -> None:
 
 
 def fetch_checked(store: ObjectStore, key: str, sha256: str, target: IO[bytes]) -> None:
-    """Make a file hold an object, and nothing else, whose bytes are those that were stored.
+    """Replace a file's content by an object, and verify its hash.
 
-    One that is damaged is fetched anew once: it may have been so on its way only.
+    A damaged object is fetched a second time: it may have been damaged in transit only.
 
     Raises:
         ObjectDamaged: It is damaged in the store.

@@ -1,4 +1,4 @@
-"""From a text to the store of objects that it names."""
+"""Open the object store of an address."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SERVICES: Final = ("s3", "gs", "az", "memory")
 
 
 def address_without_secrets(url: str) -> str:
-    """Return a store's address as it may stand in messages, logs and records."""
+    """Return a store's address in a form safe for messages, logs and records."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", f":{parts.port}" if parts.port else ""
@@ -25,17 +25,17 @@ def address_without_secrets(url: str) -> str:
 
 
 def open_objects(url: str, *, retries: int | None = None) -> ObjectStore:
-    """Open the store of objects that an address names; nothing is asked of it yet.
+    """Open the object store of an address; no requests yet.
 
     Args:
         url: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://account/container/prefix`,
             `file:///folder` or `memory://`. A query (`?endpoint=…&region=…`) has more for the
             service, by obstore's names; else its usual variables are read (`AWS_ENDPOINT_URL`,
             `AWS_REGION`, `AWS_ACCESS_KEY_ID`, … ).
-        retries: How often a request to a service is repeated, at the most; a few times if None.
+        retries: How often a request to a service is repeated, at most; a few times if None.
 
     Raises:
-        InvalidObjectStoreAddress: It names none.
+        InvalidObjectStoreAddress: It is not such an address.
         ExtraMissing: obstore is not installed.
     """
     name = address_without_secrets(url)

@@ -1,4 +1,4 @@
-"""The port by which machines know where a session's workspace is, and of which packs it is made."""
+"""The port by which machines find a session's workspace, and the packs that it consists of."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal, Protocol, runtime_checkable
 from attrs import field, frozen
 
 PackKind = Literal["workspace", "agent"]
-"""What a pack is of: the workspace, or what the agent's program keeps of its own."""
+"""The contents of a pack: the workspace, or the agent program's own data."""
 
 
 @frozen
@@ -20,9 +20,9 @@ class Pack:
         key: Its key there.
         sha256: The hash of its bytes, in hexadecimal digits.
         size: Its length in bytes.
-        kind: What it is of.
-        snapshots: The snapshots that are whole with it and all packs before it, oldest first.
-        base: What the work began from, or None where it began from nothing.
+        kind: Its contents.
+        snapshots: The snapshots that this and all packs before it complete, oldest first.
+        base: The commit that the work started from, or None if it started from nothing.
         number: Its place among the session's; 0 for one that the index does not know yet.
     """
 
@@ -37,10 +37,10 @@ class Pack:
 
 @frozen
 class Place:
-    """Where a session's workspace was worked in last.
+    """The place where a session's workspace was used last.
 
     Attributes:
-        place: The id of the base that it is in.
+        place: The id of its base.
         host: The machine, for messages.
         turn: How often the session was taken up in another place.
     """
@@ -52,16 +52,16 @@ class Place:
 
 @runtime_checkable
 class PackIndex(Protocol):
-    """Knows the packs and the places of sessions, for every machine.
+    """The packs and the places of sessions, shared by all machines.
 
-    Guarantees asked of every implementation: what a call has returned from is durable; it belongs
-    to its session, and goes when that is deleted. One suite,
-    `tests/contract/object_store/test_pack_index_contract.py`, holds all of them to this.
+    Guarantees required of every implementation: when a call returns, its effect is durable; it
+    belongs to its session, and is deleted with it. One suite,
+    `tests/contract/object_store/test_pack_index_contract.py`, tests this for all of them.
     """
 
     @property
     def space(self) -> str:
-        """What the keys of all its packs begin with, and those of no other index.
+        """The prefix of the keys of all its packs, unique to this index.
 
         Raises:
             AgentForgeError: The index does not answer.
@@ -77,7 +77,7 @@ class PackIndex(Protocol):
         ...
 
     def add(self, session_id: str, pack: Pack) -> None:
-        """Add a pack; does nothing where it is there.
+        """Add a pack; does nothing if it exists.
 
         Raises:
             AgentForgeError: The index does not answer, or there is no such session.
@@ -85,52 +85,52 @@ class PackIndex(Protocol):
         ...
 
     def replace(self, session_id: str, former: Collection[int], pack: Pack, *, place: str) -> bool:
-        """Put a pack in the place of others, if the session is still worked in here.
+        """Replace packs by one, if the caller's place is still the session's.
 
         Args:
             session_id: The session.
-            former: The numbers of the others.
-            pack: What holds all that they do.
-            place: Where the caller works.
+            former: The numbers of the packs to replace.
+            pack: A pack with all their contents.
+            place: The caller's place.
 
         Returns:
-            Whether it did; not where another place has taken the session up.
+            Whether it did; False if another place has taken up the session.
         """
         ...
 
     def place(self, session_id: str) -> Place | None:
-        """Return where a session was worked in last, or None where it was nowhere."""
+        """Return the session's last place, or None if it has none."""
         ...
 
     def take_up(self, session_id: str, place: str, host: str, *, former: Place | None) -> bool:
-        """Note that a session is worked in here from now on.
+        """Make `place` the session's place.
 
         Args:
             session_id: The session.
-            place: Where.
+            place: The new place.
             host: The machine, for messages.
-            former: What `place` had returned.
+            former: The return value of the caller's `place` call.
 
         Returns:
-            Whether it did; not where another has taken the session up since.
+            Whether it did; False if another has taken up the session since.
         """
         ...
 
     def exclusive(self, session_id: str) -> AbstractContextManager[None]:
-        """Hold what adds a pack that was stored before against what removes it as unnamed."""
+        """Serialise naming an already stored pack with removing unnamed packs."""
         ...
 
     def named(self, keys: Collection[str]) -> set[str]:
-        """Return those of these keys that some pack has."""
+        """Return the keys that belong to some pack."""
         ...
 
     def released(self, session_ids: Collection[str], place: str) -> Mapping[str, frozenset[str]]:
-        """Return the sessions that a place need not keep files of, with all of their snapshots.
+        """Return the sessions whose files a place need not retain, with all of their snapshots.
 
         They were taken up elsewhere since, or have ended; the snapshots are those of all packs.
 
         Args:
-            session_ids: The sessions that are asked about.
+            session_ids: The sessions to check.
             place: The place.
         """
         ...

@@ -1,6 +1,6 @@
-"""Objects in a service, by obstore: S3, GCS, Azure and what speaks like one of them; or in memory.
+"""Objects in a service, by obstore: S3, GCS, Azure and compatible services; or in memory.
 
-The module alone knows obstore. Each call is tried a bounded number of times in a bounded time.
+Only this module uses obstore. Each call makes a bounded number of attempts in a bounded time.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore as Obstore
 
 _ONE_REQUEST: Final = 8 << 20
-"""Up to how many bytes an object is stored in one request, and so only if there is none."""
+"""The size limit, in bytes, of a single-request put, which fails if the object exists."""
 _PIECE: Final = 1 << 20
 _RETRIES: Final[RetryConfig] = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
 _CLIENT: Final[ClientConfig] = {
-    "allow_http": True,  # the address says it
+    "allow_http": True,  # the address decides
     "connect_timeout": timedelta(seconds=10),
     "timeout": timedelta(seconds=300),
 }
@@ -50,7 +50,7 @@ _TRIED_AGAIN: Final = frozenset({"408", "425", "429"})
 _FULL: Final = re.compile(
     r"status code: 507|<Code>\w*(?:StorageFull|QuotaExceeded|Insufficient\w*)<"
 )
-"""What services without room say: Insufficient Storage, or a code that ends in one of these."""
+"""How services report a lack of room: Insufficient Storage, or a code ending in one of these."""
 _CODE: Final = re.compile(r"<Code>(\w{1,80})</Code>")
 _DOCUMENT: Final = re.compile(r"<\?xml.*")
 _SHOWN: Final = 300
@@ -62,11 +62,11 @@ class RemoteStore:
     Args:
         url: Its address, without a query.
         name: The same, without secrets.
-        config: More of what obstore takes for a store of this kind, by name.
-        retries: How often a request is repeated, at the most.
+        config: Further settings of obstore for a store of this kind, by name.
+        retries: How often a request is repeated, at most.
 
     Raises:
-        InvalidObjectStoreAddress: It names none.
+        InvalidObjectStoreAddress: It is not such an address.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class RemoteStore:
             else:
                 self._store = from_url(
                     url,
-                    config=cast("Any", config),  # its keys are the person's
+                    config=cast("Any", config),  # its keys come from the person
                     client_options=_CLIENT,
                     retry_config=retrying,
                 )
@@ -95,14 +95,14 @@ class RemoteStore:
         return self._name
 
     def put(self, key: str, content: IO[bytes]) -> bool:
-        """Store an object unless it is there; see `ObjectStore`."""
+        """Store an object unless it exists; see `ObjectStore`."""
         checked_key(key)
         size = content.seek(0, os.SEEK_END)
         if size > _ONE_REQUEST and self.find(key) is not None:
             return False
         content.seek(0)
         with self._errors(key):
-            if size > _ONE_REQUEST:  # in parts, which replace what is the same
+            if size > _ONE_REQUEST:  # in parts, which replace identical content
                 obstore.put(self._store, key, content)
                 return True
             try:
@@ -123,7 +123,7 @@ class RemoteStore:
             target.write(piece)
 
     def find(self, key: str) -> StoredObject | None:
-        """Return what is known of an object; see `ObjectStore`."""
+        """Return an object's description; see `ObjectStore`."""
         try:
             with self._errors(checked_key(key)):
                 found = obstore.head(self._store, key)
@@ -132,7 +132,7 @@ class RemoteStore:
         return StoredObject(key, found["size"], found["last_modified"])
 
     def list(self) -> Iterator[StoredObject]:
-        """Go through all objects; see `ObjectStore`."""
+        """Yield all objects; see `ObjectStore`."""
         with self._errors(""):
             pages = obstore.list(self._store)
         while True:
@@ -175,7 +175,7 @@ class RemoteStore:
 
 
 def _words(error: Exception) -> str:
-    """Return what an error says in its first line, without what may be a secret."""
+    """Return the first line of an error's message, without possible secrets."""
     first = str(error).strip().partition("\n")[0]
     code = _CODE.search(first)
     said = _QUERY.sub("", _DOCUMENT.sub("" if code is None else code[1], first))

@@ -1,4 +1,4 @@
-"""The addresses of PostgreSQL stores, and how they may be shown: never with a secret. Pure."""
+"""The addresses of PostgreSQL stores, and their display: never with a secret. Pure."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from .errors import InvalidStoreAddress
 _ADDRESS: Final = re.compile(
     r"(postgres(?:ql)?)://(?:([^:@/?#]*)(?::[^:@/?#]*)?@)?([^@/?#]*)(/[^@/?#]*)?(?:\?([^@#]*))?"
 )
-"""Scheme, user, hosts with ports, database, and the query; of the password nothing."""
+"""Scheme, user, hosts with ports, database, and the query; not the password."""
 _SHOWN: Final = frozenset(
     {"host", "hostaddr", "port", "user", "dbname", "service", "sslmode", "sslrootcert"}
     | {"target_session_attrs", "connect_timeout", "channel_binding", "gssencmode"}
 )
-"""What of a query holds no secret, and selects the same database."""
+"""The parts of a query that hold no secret, and that select the same database."""
 UNREADABLE: Final = "postgresql://…"
-"""What stands for an address of which nothing may be shown."""
+"""Shown for an address of which no part is safe to show."""
 
 
 def require_address(url: str) -> None:
-    """Refuse what libpq would read in another way than it is meant, and would then show.
+    """Refuse an address that libpq would read differently, and would then show.
 
     Raises:
-        InvalidStoreAddress: It is no address of a database.
+        InvalidStoreAddress: It is not the address of a database.
     """
     if _ADDRESS.fullmatch(url) is None:
         raise InvalidStoreAddress(
@@ -35,7 +35,7 @@ def require_address(url: str) -> None:
 
 
 def without_password(url: str) -> str:
-    """Return an address as it may stand in messages, logs and records."""
+    """Return an address in a form safe for messages, logs and records."""
     found = _ADDRESS.fullmatch(url)
     if found is None:
         return UNREADABLE
@@ -47,9 +47,9 @@ def without_password(url: str) -> str:
 
 
 def for_command_line(url: str) -> str:
-    """Return an address that selects the same database, and leaves the password to be found.
+    """Return an address of the same database without its password.
 
-    libpq finds it in PGPASSWORD or in ~/.pgpass.
+    libpq finds the password in PGPASSWORD or in ~/.pgpass.
     """
     found = _ADDRESS.fullmatch(url)
     if found is None:

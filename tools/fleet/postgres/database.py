@@ -1,8 +1,8 @@
-"""The connections to a PostgreSQL store, and its errors as the library's own.
+"""The connections to a PostgreSQL store; its errors become the library's own.
 
-A few pooled connections for each process. Each is looked at before it is given out, so that one
-that a restarted server ended is replaced unseen. What is not understood as an error of the store
-(a programming error, say) is raised as psycopg raises it.
+Each process has a few pooled connections. One that was idle is checked before use, so that one that
+a restarted server ended is replaced unseen. Errors other than the store's (a programming error,
+say) are raised as psycopg raises them.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ DEFAULT_CONNECTIONS: Final = 4
 CONNECT_SECONDS: Final = 10.0
 
 _RESTED_SECONDS: Final = 2.0
-"""A connection that was not used for so long is looked at before it is given out."""
+"""The idle time after which a connection is checked before use."""
 _GONE: Final = ("08", "53", "57P")
 """PostgreSQL's codes: a connection's end, too few resources, an operator's intervention."""
 _FORBIDDEN: Final = "42501"
 """The code of a missing right."""
 _REFUSAL: Final = re.compile(r"FATAL: +(.*(?:authentication|password|does not exist|denied|hba).*)")
-"""Why a server refused a connection for good; it says so without a code."""
+"""Why a server refused a connection for good; the server gives no code for it."""
 _FULL: Final = ("53100", "53400", "54")
 """Disk full, a configured limit, a program limit."""
 
@@ -60,18 +60,18 @@ Connection = psycopg.Connection[TupleRow]
 
 logging.getLogger("psycopg").addHandler(logging.NullHandler())  # a library writes to no terminal
 _of_parents: Final[list[object]] = []
-"""The pools of the processes that this one is a fork of: to close one would close theirs."""
+"""The pools inherited by a fork; closing one would close the parent's connections."""
 
 
 class _UtcLoader(Loader):
-    """Reads a time as UTC, whatever time zone the connection has: a pooler refuses to be told."""
+    """Reads a time as UTC, whatever the connection's time zone: a pooler refuses to set it."""
 
     def load(self, data: Buffer) -> datetime:
         return datetime.fromisoformat(bytes(data).decode()).astimezone(UTC)
 
 
 class _OwnTypes:
-    """What values are read as, on our connections alone."""
+    """How values are read on our connections alone."""
 
     connection = None
 
@@ -84,23 +84,23 @@ _TYPES: Final = _OwnTypes()
 
 
 def advisory_key(name: str) -> int:
-    """Return the number that the advisory lock of a name goes by, in 64 bits with a sign."""
+    """Return the key of a name's advisory lock, a signed 64-bit number."""
     digest = hashlib.sha256(f"agentforge {name}".encode()).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
 def is_pooled(connection: Connection) -> bool:
-    """Return whether a pooler stands between this side and the server.
+    """Return whether a pooler is between this side and the server.
 
-    The server says the number of its process when a connection begins. A pooler, which has many
-    behind one, says a number of its own.
+    A server sends the number of its process when a connection starts. A pooler, which has many
+    processes behind one, sends a number of its own.
     """
     row = connection.execute("select pg_backend_pid()").fetchone()
     return row is not None and row[0] != connection.info.backend_pid
 
 
 def lock_within(connection: Connection, key: int, timeout_s: float) -> bool:
-    """Take an advisory lock for a connection; return whether it was free in time."""
+    """Take an advisory lock for a connection; return False if it was not free in time."""
     got = connection.execute("select pg_try_advisory_lock(%s)", (key,)).fetchone()
     limit_ms = int(timeout_s * 1000)
     if (got is not None and got[0]) or limit_ms <= 0:
@@ -116,10 +116,10 @@ def lock_within(connection: Connection, key: int, timeout_s: float) -> bool:
 
 
 class _Lease:
-    """A pooled connection for a block; what the block raises comes out as an error of the store.
+    """A pooled connection for a block; the block's exceptions become errors of the store.
 
-    A class, and not a generator over the pool's own: every save goes through it, and each of the
-    three context managers that it stands for took as long as the encoding of the save.
+    A class, and not a generator around the pool's own: every save uses it, and each of the three
+    context managers that it replaces took as long as the encoding of the save.
     """
 
     __slots__ = ("_connection", "_database", "_pool")
@@ -135,7 +135,7 @@ class _Lease:
         return self._connection
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        # The pool rolls back what a block left open, and replaces a connection that has ended.
+        # The pool rolls back an open transaction, and replaces a connection that has ended.
         self._pool.putconn(self._connection)
         if isinstance(error, psycopg.Error):
             raise self._database._in_own_words(error) from error
@@ -144,24 +144,24 @@ class _Lease:
 class Database:
     """A database, by a bounded number of connections.
 
-    Guarantees: what a `transaction` did is committed when its block ends without an error, and
-    undone when it raises. Errors of the server and the network are `StoreError`s. Behind a pooler
-    that gives each transaction another connection (PgBouncer in transaction mode) it works as
-    without one: statements are then not prepared by name. A process that was forked opens
-    connections of its own. Instances may be shared between threads.
+    Guarantees: a `transaction` is committed when its block ends without an error, and rolled back
+    when it raises. Errors of the server and the network are `StoreError`s. A pooler that gives each
+    transaction another connection (PgBouncer in transaction mode) makes no difference: statements
+    are then not prepared by name. A forked process opens connections of its own. Instances may be
+    shared between threads.
 
     Args:
         url: `postgresql://user:password@host:port/database`, or any other form of libpq's.
         direct: The server itself, where `url` is a pooler: for what lasts longer than a
             transaction, as locks and notifications do. `url` if None.
         connections: The most at once, 1 or more.
-        connect_s: How long one is waited for, in seconds.
-        ready: Called once, before the first connection is given out: what it raises, the caller
-            gets, and the next one calls it again.
-        monotonic: The time, in seconds.
+        connect_s: How long to wait for one, in seconds.
+        ready: Called once, before the first connection is used: its exception is passed to the
+            caller, and the next caller calls it again.
+        monotonic: The clock, in seconds.
 
     Raises:
-        InvalidStoreAddress: It is no such address.
+        InvalidStoreAddress: It is not such an address.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Database:
         self._connections = connections
         self._connect_s = connect_s
         self._options: dict[str, Any] = {
-            "autocommit": True,  # a single statement needs no trip for its transaction
+            "autocommit": True,  # saves a round trip for the transaction of a single statement
             "connect_timeout": max(2, int(connect_s)),
             "application_name": "agentforge",
             "context": _TYPES,
@@ -204,7 +204,7 @@ class Database:
         self._spare: Connection | None = None
 
     def _opened(self) -> ConnectionPool[Connection]:
-        """Return this process's pool; the first connection of all says at once what is wrong."""
+        """Return this process's pool; the very first connection reports errors at once."""
         if self._process != os.getpid():
             _of_parents.extend((self._pool, self._spare))
             self._pool, self._spare, self._process, self._mutex = None, None, os.getpid(), Lock()
@@ -226,7 +226,7 @@ class Database:
             return self._pool
 
     def _check(self, connection: Connection) -> None:
-        """Replace a connection that the server has ended; asked of one that rested a while."""
+        """Replace a connection that the server has ended; checked only after idle time."""
         now = self._monotonic()
         if now - self._seen.get(connection, float("-inf")) > _RESTED_SECONDS:
             ConnectionPool.check_connection(connection)
@@ -234,7 +234,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Do all of a block, or nothing of it.
+        """Run a block in a transaction: all of it takes effect, or nothing.
 
         Raises:
             StoreUnavailable: The server does not answer, or was lost.
@@ -245,7 +245,7 @@ class Database:
             yield connection
 
     def connection(self) -> AbstractContextManager[Connection]:
-        """Give a connection on which each statement is a transaction of its own.
+        """Return a connection on which each statement is a transaction of its own.
 
         Raises: as `transaction`.
         """
@@ -263,7 +263,7 @@ class Database:
         return pool, pool.getconn()
 
     def connect(self) -> Connection:
-        """Open a connection of its own to the server itself, in autocommit; the caller closes it.
+        """Open a separate connection to the server itself, in autocommit; the caller closes it.
 
         Raises:
             StoreUnavailable: The server does not answer.
@@ -279,9 +279,9 @@ class Database:
         return connection
 
     def lend(self) -> Connection:
-        """Give a connection as `connect` does, one that was given back where there is one.
+        """Return a connection as `connect` does, a returned one if there is one.
 
-        Whoever has it closes it or gives it back.
+        The caller closes it or gives it back.
 
         Raises: as `connect`.
         """
@@ -298,9 +298,9 @@ class Database:
         return self.connect()
 
     def give_back(self, connection: Connection) -> None:
-        """Keep a connection for the next one to whom one is lent; close it where one is kept.
+        """Hold a connection for the next call of `lend`; close it if one is held already.
 
-        It has to be as it was when it was lent.
+        It must be in the same state as when it was lent.
         """
         self._seen[connection] = self._monotonic()
         with self._mutex:
@@ -322,7 +322,7 @@ class Database:
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[None]:
-        """Raise what the server and the network say as errors of the store."""
+        """Convert errors of the server and the network to errors of the store."""
         try:
             yield
         except psycopg.Error as error:
@@ -338,12 +338,12 @@ class Database:
         else:
             found = self._own_error(error)
         if isinstance(found, StoreUnavailable):
-            # What ended one has mostly ended all: each is looked at before it is used again.
+            # A cause that ended one has probably ended all: each is checked before its next use.
             self._seen.clear()
         return found
 
     def _why_none(self, timeout: PoolTimeout) -> str:
-        """Return why there is no connection: the pool itself says only that time is up."""
+        """Return why there is no connection: the pool itself reports only the timeout."""
         try:
             psycopg.connect(self.url, **{**self._options, "connect_timeout": 2}).close()
         except psycopg.Error as error:
@@ -385,9 +385,9 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; those in use are closed when they come back.
+        """Close the connections; those in use are closed when they are returned.
 
-        Whoever uses it again opens others.
+        Later use opens new ones.
         """
         if self._process != os.getpid():
             return
@@ -401,10 +401,10 @@ class Database:
 
 
 class OnDatabase:
-    """What is kept in a database.
+    """Base class of what is stored in a database.
 
     Args:
-        database: Where.
+        database: The database.
     """
 
     def __init__(self, database: Database) -> None:

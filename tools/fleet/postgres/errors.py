@@ -1,4 +1,4 @@
-"""What can go wrong with a PostgreSQL store, as typed errors with fields."""
+"""Typed errors of a PostgreSQL store, with fields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class StoreError(HarnessError, kind=ErrorKind.STORAGE, kw_only=True):
 
 
 class InvalidStoreAddress(StoreError, kind=ErrorKind.USAGE, kw_only=True):
-    """A text names no store."""
+    """A text is not the address of a store."""
 
     message = """{store} names no store: {reason}. A store is a folder, or
     postgresql://user@host:port/database?sslmode=verify-full."""
@@ -24,8 +24,8 @@ class InvalidStoreAddress(StoreError, kind=ErrorKind.USAGE, kw_only=True):
 class StoreUnavailable(StoreError, retryable=True, kw_only=True):
     """The database does not answer, or ended the connection.
 
-    What was asked may or may not have been done where the connection was lost while it was being
-    committed; a save is repeated safely, since the revision is checked.
+    If the connection was lost during a commit, the change may or may not have been made; repeating
+    a save is safe, since the revision is checked.
     """
 
     message = """{store} does not answer: {reason}. Nothing that was saved before is lost; try again
@@ -34,9 +34,9 @@ class StoreUnavailable(StoreError, retryable=True, kw_only=True):
 
 
 class StorePooled(StoreError, kind=ErrorKind.USAGE):
-    """A pooler stands before the database, and what is asked for lasts longer than a transaction.
+    """The address is a pooler's, and the request lasts longer than a transaction.
 
-    A lock would be let go of, and a notification be lost, without a word.
+    Through a pooler, a lock would be released, and a notification lost, without an error.
     """
 
     message = """{store} is a connection pooler, and the locks of runs need the server itself. Name
@@ -45,23 +45,23 @@ class StorePooled(StoreError, kind=ErrorKind.USAGE):
 
 
 class StoreRefused(StoreError, kw_only=True):
-    """The database refused a statement; nothing of it was done."""
+    """The database refused a statement; none of it took effect."""
 
     message = "{store} refused: {reason} ({sqlstate:or no code}). Nothing of it was written."
     sqlstate: str | None
-    """PostgreSQL's code of the reason, five characters; None where it gave none."""
+    """PostgreSQL's five-character code of the reason; None if it gave none."""
     reason: str
 
 
 class StoreForbidden(StoreRefused):
-    """The role that the address names may not do that; nothing was done."""
+    """The role of the address lacks the right; nothing was done."""
 
     message = """{store} does not allow this role to do that: {reason}. Grant it the right, or name
     a role that has it (docs/scale-out.md says which each needs); nothing was done."""
 
 
 class RoleUnbounded(StoreError, kind=ErrorKind.REFUSED, kw_only=True):
-    """A role can't be kept from changing records: it owns the tables, or has rights by another."""
+    """A role could still change records: it owns the tables, or has rights through another role."""
 
     message = """the role {role} owns the tables of {store}, is a superuser or has rights by another
     role, and no grant keeps it from changing what was recorded. Nothing was changed; name a role of
@@ -70,7 +70,7 @@ class RoleUnbounded(StoreError, kind=ErrorKind.REFUSED, kw_only=True):
 
 
 class StoreFull(StoreRefused):
-    """The database's disk is full, or a quota of it; nothing was written."""
+    """The database's disk or a quota of it is full; nothing was written."""
 
 
 class StoreNotMigrated(StoreError, kind=ErrorKind.REFUSED, kw_only=True):
@@ -79,12 +79,12 @@ class StoreNotMigrated(StoreError, kind=ErrorKind.REFUSED, kw_only=True):
     message = """{store} {state}, and this program needs migration {needed}. Run `agentforge --store
     {store} store migrate` once, as a role that may create tables; nothing was changed."""
     found: int
-    """The number of its last migration; 0 where it has none."""
+    """The number of its last migration; 0 if it has none."""
     needed: int
 
     @property
     def state(self) -> str:
-        """What the database has."""
+        """What tables the database has."""
         return f"is at migration {self.found}" if self.found else "holds no sessions yet"
 
 
@@ -98,7 +98,7 @@ class StoreTooNew(StoreError, kind=ErrorKind.REFUSED, kw_only=True):
 
 
 class NotSubmitted(StoreError, kind=ErrorKind.REFUSED):
-    """The fleet does not work on a session."""
+    """The session is not submitted to the fleet."""
 
     message = """session {session_id} was not submitted to the workers of {store}. Nothing was
     changed; `agentforge submit --session {session_id}` does that."""

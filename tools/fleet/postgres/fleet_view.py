@@ -1,4 +1,4 @@
-"""What a fleet does at this moment, for people: its workers, its jobs, and how to cancel one."""
+"""The current state of a fleet, for people: its workers, its jobs, and how to cancel one."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ class WorkerView:
     Attributes:
         host: Its machine.
         pid: Its process there.
-        queues: What it takes jobs of.
+        queues: The queues that it takes jobs from.
         concurrency: How many sessions it runs at once.
         running: How many it runs now.
         version: Its release.
-        started_at: Since when.
-        silent_s: How long ago it said that it is alive, in seconds.
+        started_at: When it started.
+        silent_s: The time since its last heartbeat, in seconds.
         problem: Why it takes no sessions, or None.
     """
 
@@ -108,21 +108,21 @@ class WorkerView:
 
 @frozen(kw_only=True)
 class JobView:
-    """A job: what is about to happen with a session, or has failed.
+    """A job: a pending, running or failed look at a session.
 
     Attributes:
         session_id: The session.
-        state: Where the job stands.
+        state: The job's state.
         queue: Its queue.
-        priority: Before those of a lower one.
+        priority: It runs before those of a lower priority.
         scheduled_at: Not before this time, or None.
-        since: Since when it stands there.
-        age_s: How long that is, in seconds.
+        since: When it entered its state.
+        age_s: The time since then, in seconds.
         attempts: How many looks in a row did not get the session's phase passed.
         reason: Why the last of them did not, or None.
-        session_state: The session's, or None: it is not there any more.
+        session_state: The session's state, or None if it no longer exists.
         phase: The session's phase, or None.
-        worker: Whose it is, as `host:pid`, or None.
+        worker: Its worker, as `host:pid`, or None.
     """
 
     session_id: str
@@ -140,7 +140,7 @@ class JobView:
 
 
 class FleetView(OnDatabase):
-    """A fleet as it stands, seen by a connection of its own; close it, as by a `with` statement.
+    """The current state of a fleet; has a connection of its own, closed by a `with` statement.
 
     Args:
         database: The store.
@@ -158,7 +158,7 @@ class FleetView(OnDatabase):
         return self._database.name
 
     def workers(self) -> list[WorkerView]:
-        """Return the workers that the fleet takes for alive, by machine."""
+        """Return the workers that the fleet considers alive, by machine."""
         with self._database.connection() as connection:
             cursor = connection.cursor(row_factory=class_row(WorkerView))
             return cursor.execute(_WORKERS).fetchall()
@@ -166,14 +166,14 @@ class FleetView(OnDatabase):
     def jobs(
         self, *, failed: bool = False, session_id: str | None = None, limit: int = 50
     ) -> tuple[list[JobView], int]:
-        """Return the first jobs: running, waiting, scheduled, failed; and how many there are.
+        """Return the first jobs: running, waiting, scheduled, failed; and the number of all.
 
-        A failed job counts while it is the last of a session that is submitted and has not ended.
+        A failed job counts only if it is the last of a session that is submitted and has not ended.
 
         Args:
-            failed: Whether only those that failed are wanted.
-            session_id: Whose, or None for all.
-            limit: The most that are returned.
+            failed: Whether to return only failed ones.
+            session_id: Only the jobs of this session, or None for all.
+            limit: The maximum returned.
         """
         values = {
             "statuses": ["failed"] if failed else ["doing", "todo", "failed"],
@@ -186,15 +186,15 @@ class FleetView(OnDatabase):
         return [JobView(**row) for row in rows], every[0] if every else 0
 
     def failed(self) -> list[tuple[str, Submission]]:
-        """Return the sessions that the fleet has given up, oldest first, each as it was submitted.
+        """Return the sessions that the fleet has given up, oldest first, with their submissions.
 
-        It works on them still as soon as they are submitted again: they have not ended.
+        They have not ended: the fleet works on them again once they are submitted again.
         """
         rows = self._database.all(_FAILED)
         return [(one, Submission(queue=queue, priority=priority)) for one, queue, priority in rows]
 
     def withdraw(self, session_id: str) -> bool:
-        """Have the fleet work on a session no more; return whether a worker runs it, which stops.
+        """Withdraw a session from the fleet; return whether a worker runs it, which will stop.
 
         Raises:
             NotSubmitted: The fleet does not work on it.

@@ -1,7 +1,7 @@
-"""Being told of changes by the database: one connection of a process that listens for all of it.
+"""Notifications of changes by the database: one listening connection for the whole process.
 
-What is told is a hint. Who waits looks at the store when it begins, when it is told, when the
-connection was lost and is back, and now and then anyway.
+A notification is a hint. A waiting caller reads the store at the start, after a notification, after
+a lost connection is restored, and from time to time anyway.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .database import Connection, Database
 from .errors import StoreError
 
 LINGER_S: Final = 2.0
-"""How long the connection stays when nobody listens any more, in seconds."""
+"""How long the connection stays open after the last listener, in seconds."""
 _FIRST_REST_S: Final = 0.1
 _LONGEST_REST_S: Final = 5.0
 _THREAD_NAME: Final = "agentforge-store-listener"
@@ -30,21 +30,21 @@ _THREAD_NAME: Final = "agentforge-store-listener"
 _log = get_logger("agentforge.store")
 
 Listener = Callable[[str | None], None]
-"""Called with what was told, or with None where something may have been missed."""
+"""Called with a notification's payload, or with None if some may have been missed."""
 
 
 @define(eq=False)
 class Notifications:
-    """Passes on what the database tells on one channel, to everybody in this process.
+    """Passes the notifications of one channel to all listeners in this process.
 
-    A thread has the connection while somebody listens, and a moment longer. When it is lost, it is
-    made anew, and all who listen are called once. May be used from any thread.
+    A thread holds the connection while there are listeners, and a moment longer. When it is lost,
+    it is restored, and all listeners are called once. May be used from any thread.
 
     Args:
-        database: Whose server tells; the connection is none of its pool.
+        database: The database of the server; the connection is not from its pool.
         channel: The channel's name.
-        linger_s: How long the connection stays when nobody listens any more, in seconds.
-        monotonic: The clock of that, in seconds.
+        linger_s: How long the connection stays open after the last listener, in seconds.
+        monotonic: The clock for that, in seconds.
     """
 
     _database: Database
@@ -59,7 +59,7 @@ class Notifications:
 
     @contextmanager
     def listening(self, listener: Listener) -> Iterator[None]:
-        """Have `listener` called from another thread while the block runs, perhaps for nothing."""
+        """Call `listener` from another thread while the block runs, possibly without a change."""
         with self._lock:
             self._listeners.append(listener)
             self._start()
@@ -73,7 +73,7 @@ class Notifications:
                     self._thread.wake()
 
     def close(self) -> None:
-        """Close the connection; who still listens is told no more, and looks for itself."""
+        """Close the connection; remaining listeners get no more calls and poll by themselves."""
         with self._lock:
             self._closed, thread = True, self._thread
             if thread is not None:
@@ -87,7 +87,7 @@ class Notifications:
         thread = _Ears(self)
         try:
             thread.start()
-        except RuntimeError as error:  # the system has no thread for it: each looks for itself
+        except RuntimeError as error:  # the system has no thread left: callers poll by themselves
             thread.close()
             self.complain(error)
         else:
@@ -106,14 +106,14 @@ class Notifications:
         return connection
 
     def pass_on(self, told: str | None) -> None:
-        """Tell all who listen."""
+        """Call all listeners."""
         with self._lock:
             listeners = tuple(self._listeners)
         for listener in listeners:
             listener(told)
 
     def rests_for(self) -> float | None:
-        """Return for how long nobody may listen until it ends, in seconds; None while some do."""
+        """Return in how many seconds it ends without listeners; None while there are some."""
         with self._lock:
             if self._closed:
                 return 0.0
@@ -122,7 +122,7 @@ class Notifications:
             return max(0.0, self._silent_since + self._linger_s - self._monotonic())
 
     def has_ended(self) -> bool:
-        """Let go of the thread if nothing is left to do; who comes later starts another one."""
+        """Release the thread if it has nothing left to do; a later listener starts another one."""
         with self._lock:
             if self._listeners and not self._closed:
                 return False
@@ -130,12 +130,12 @@ class Notifications:
             return True
 
     def complain(self, error: Exception) -> None:
-        """Log that nothing is told for now."""
+        """Log that there are no notifications for now."""
         _log.warning("store.not_listening", store=self._database.name, error=str(error))
 
 
 class _Ears(threading.Thread):
-    """The thread that has the connection."""
+    """The thread that holds the connection."""
 
     def __init__(self, notifications: Notifications) -> None:
         super().__init__(name=_THREAD_NAME, daemon=True)
@@ -146,23 +146,23 @@ class _Ears(threading.Thread):
         self._waker.setblocking(False)
 
     def wake(self) -> None:
-        """Have it look whether it is still needed; from any thread."""
-        with suppress(BlockingIOError):  # it was woken often enough
+        """Make it check whether it is still needed; from any thread."""
+        with suppress(BlockingIOError):  # it has enough wake-ups pending
             self._waker.send(b"\0")
 
     def close(self) -> None:
-        """Close what it is woken by."""
+        """Close its wake-up sockets."""
         self._woken.close()
         self._waker.close()
 
     def run(self) -> None:
-        """Listen until nobody wants to be told any more."""
+        """Listen until there are no more listeners."""
         rest = _FIRST_REST_S
         while True:
             try:
                 with self._notifications.connect() as connection:
                     rest, self._said = _FIRST_REST_S, False
-                    self._notifications.pass_on(None)  # what was told before was not heard
+                    self._notifications.pass_on(None)  # earlier notifications were missed
                     self._listen(connection)
             except (StoreError, psycopg.Error, OSError) as error:
                 if not self._said:  # once for each loss
@@ -175,14 +175,14 @@ class _Ears(threading.Thread):
                 return
 
     def _listen(self, connection: Connection) -> None:
-        """Pass on what is told, until the connection is lost or nobody listens any more."""
+        """Pass on notifications until the connection is lost or there are no more listeners."""
         while (rest := self._notifications.rests_for()) is None or rest > 0:
             self._sleep(connection, rest)
             for one in connection.notifies(timeout=0):
                 self._notifications.pass_on(one.payload)
 
     def _sleep(self, connection: Connection | None, seconds: float | None) -> None:
-        """Wait until there is something to read, or to look at, or for so many seconds."""
+        """Wait for input, a wake-up or the time limit."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._woken, selectors.EVENT_READ)
             if connection is not None:

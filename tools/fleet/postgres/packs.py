@@ -27,18 +27,18 @@ class PostgresPacks(OnDatabase):
     """A `PackIndex`.
 
     Args:
-        database: Where the sessions are.
+        database: The database of the sessions.
     """
 
     @cached_property
     def space(self) -> str:
-        """What the keys of its packs begin with; see `PackIndex`."""
+        """The prefix of its packs' keys; see `PackIndex`."""
         with self._database.transaction() as connection:
             connection.execute(
                 "insert into agentforge.pack_space default values on conflict do nothing"
             )
             row = connection.execute("select name from agentforge.pack_space").fetchone()
-        assert row is not None  # noqa: S101 (it was inserted where it was not there)
+        assert row is not None  # noqa: S101 (it was inserted if it was missing)
         return str(row[0])
 
     def packs(self, session_id: str, kind: PackKind) -> list[Pack]:
@@ -59,7 +59,7 @@ class PostgresPacks(OnDatabase):
             _add(connection, session_id, pack)
 
     def replace(self, session_id: str, former: Collection[int], pack: Pack, *, place: str) -> bool:
-        """Put a pack in the place of others; see `PackIndex`."""
+        """Replace packs by one; see `PackIndex`."""
         with self._database.transaction() as connection:
             held = connection.execute(
                 "select place from agentforge.session_places where session_id = %s for update",
@@ -75,7 +75,7 @@ class PostgresPacks(OnDatabase):
         return True
 
     def place(self, session_id: str) -> Place | None:
-        """Return where a session was worked in last; see `PackIndex`."""
+        """Return the session's last place; see `PackIndex`."""
         row = self._database.one(
             "select place, host, turn from agentforge.session_places where session_id = %s",
             (session_id,),
@@ -83,7 +83,7 @@ class PostgresPacks(OnDatabase):
         return None if row is None else Place(*row)
 
     def take_up(self, session_id: str, place: str, host: str, *, former: Place | None) -> bool:
-        """Note that a session is worked in here; see `PackIndex`."""
+        """Make `place` the session's place; see `PackIndex`."""
         if former is None:
             row = self._database.one(
                 "insert into agentforge.session_places (session_id, place, host) "
@@ -101,21 +101,21 @@ class PostgresPacks(OnDatabase):
 
     @contextmanager
     def exclusive(self, session_id: str) -> Iterator[None]:
-        """Hold a session's packs; see `PackIndex`."""
+        """Lock a session's packs; see `PackIndex`."""
         key = advisory_key(f"packs {session_id}")
         with self._database.transaction() as connection:
             connection.execute("select pg_advisory_xact_lock(%s)", (key,))
             yield
 
     def named(self, keys: Collection[str]) -> set[str]:
-        """Return those of these keys that some pack has; see `PackIndex`."""
+        """Return the keys that belong to some pack; see `PackIndex`."""
         rows = self._database.all(
             "select key from agentforge.session_packs where key = any(%s)", (list(keys),)
         )
         return {row[0] for row in rows}
 
     def released(self, session_ids: Collection[str], place: str) -> Mapping[str, frozenset[str]]:
-        """Return the sessions that a place need not keep files of; see `PackIndex`."""
+        """Return the sessions whose files a place need not retain; see `PackIndex`."""
         rows = self._database.all(_RELEASED, {"ids": list(session_ids), "place": place})
         return {session_id: frozenset(snapshots) for session_id, snapshots in rows}
 

@@ -1,8 +1,8 @@
 """Question sessions in PostgreSQL: a row each, with the documents that files would hold.
 
-Who ends a session does it in one transaction with the waking of the agent session that asked
-(a trigger's, see `migrations/0001_tables.sql`), and of several one wins: the row is locked from
-the reading of it to the writing.
+Ending a session and waking the agent session that asked are one transaction (a trigger wakes it,
+see `migrations/0001_tables.sql`). Of several callers that end it one wins: the row is locked from
+its reading to its writing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ LOOK_S: Final = 1.0
 LOCK_SECONDS: Final = 10.0
 
 _PUBLISHING: Final = 0x6166_7175_6573_7473
-"""The advisory lock of who adds a session: so many may wait, and no more."""
+"""The advisory lock of callers that add a session: the limit of waiting ones must hold."""
 _WAITING: Final = (
     b"select count(*) from agentforge.questions where status = 'pending' and "
     b"(%(asked_after)s::timestamptz is null or created_at > %(asked_after)s)"
@@ -103,11 +103,11 @@ _log = get_logger("agentforge.questions")
 
 @define(eq=False)
 class PostgresQuestions:
-    """Keeps question sessions in a database. A `questions.QuestionRepository`.
+    """Stores question sessions in a database. A `questions.QuestionRepository`.
 
     Args:
-        database: Where; its tables must be there (`schema.require_migrated`).
-        look_s: How often a wait looks for itself, in seconds.
+        database: The database; its tables must exist (`schema.require_migrated`).
+        look_s: How often a wait polls, in seconds.
         lock_timeout_s: How long a change waits for another one of the same session, in seconds.
     """
 
@@ -126,22 +126,22 @@ class PostgresQuestions:
 
     @property
     def looks_block(self) -> bool:
-        """Whether an event loop can't do without the time that a look takes: it is a trip."""
+        """Whether a read takes too long for an event loop: it is a round trip."""
         return True
 
     def prepare(self) -> None:
-        """See whether the database answers, and has the tables."""
+        """Check that the database answers and has the tables."""
         with self._connection():
             pass
 
     def close(self) -> None:
-        """Close the connection that listens; the database is its owner's."""
+        """Close the listening connection; the database belongs to its owner."""
         self._notifications.close()
 
     # -------------------------------------------------------------------------------- one session
 
     def publish(self, request: SessionRequest, record: StatusRecord, *, room: Room) -> None:
-        """Make a session appear, whole; see `QuestionRepository`."""
+        """Create a session, complete at once; see `QuestionRepository`."""
         session_id = check_session_id(request.session_id)
         values = {
             **_values(session_id, new_documents(request, record), record),
@@ -160,7 +160,7 @@ class PostgresQuestions:
             raise TooManySessions(waiting=waiting, max_sessions=room.max_sessions)
 
     def read(self, session_id: str) -> QuestionSession:
-        """Read a session as it stands; see `QuestionRepository`."""
+        """Read a session's current state; see `QuestionRepository`."""
         return self._documents(session_id).read()
 
     def read_record(self, session_id: str) -> StatusRecord:
@@ -188,7 +188,7 @@ class PostgresQuestions:
     def read_changed(
         self, session_id: str, seen: Hashable | None
     ) -> tuple[int | None, QuestionSession | None]:
-        """Read a session, unless its last change is the one that was seen; in one trip."""
+        """Read a session unless its last change is the known one; in one round trip."""
         check_session_id(session_id)
         with self._connection(session_id) as connection:
             row = connection.execute(_CHANGED, {"id": session_id, "seen": seen}).fetchone()
@@ -200,14 +200,14 @@ class PostgresQuestions:
         return change, _documents(documents).read()
 
     def is_settled(self, signature: object, *, for_s: float = 0.1) -> bool:  # noqa: ARG002
-        """Return whether a later change has another number: each has one of its own."""
+        """Return True: each change has a number of its own."""
         return True
 
     @contextmanager
     def locked(self, session_id: str, *, answering: bool = False) -> Iterator[KeptDocuments]:  # noqa: ARG002
-        """Hold the right to change a session; see `QuestionRepository`.
+        """Lock a session for a change; see `QuestionRepository`.
 
-        All that is written in the block is one transaction.
+        All writes in the block are one transaction.
         """
         check_session_id(session_id)
         refused: QuestionError | None = None
@@ -216,7 +216,7 @@ class PostgresQuestions:
             try:
                 yield locked
             except QuestionError as error:
-                refused = error  # what was found out before stays
+                refused = error  # what was written before is committed
             if locked.changed:
                 record = locked.current_record()
                 connection.execute(_KEEP, _values(session_id, locked.content, record))
@@ -235,7 +235,7 @@ class PostgresQuestions:
         return found
 
     def find_issues(self, session_id: str) -> ValidationReport:
-        """Return everything that is wrong with a session; see `QuestionRepository`."""
+        """Return all faults of a session; see `QuestionRepository`."""
         try:
             found = self._documents(session_id)
         except SessionNotFound:
@@ -268,7 +268,7 @@ class PostgresQuestions:
     def _signed(
         self, wanted: Collection[str] | None, where: bytes = b" where id = any(%s)"
     ) -> dict[str, int]:
-        """Return the numbers of the last changes: of those that are wanted, or of all."""
+        """Return the numbers of the last changes of the wanted sessions, or of all."""
         statement = b"select id, change from agentforge.questions"
         with self._connection() as connection:
             if wanted is None:
@@ -278,7 +278,7 @@ class PostgresQuestions:
             return dict(sorted(rows))
 
     def read_many(self, session_ids: Iterable[str]) -> dict[str, QuestionSession | QuestionError]:
-        """Read sessions at once; see `QuestionRepository`."""
+        """Read several sessions; see `QuestionRepository`."""
         wanted = list(session_ids)
         if not wanted:
             return {}
@@ -294,13 +294,13 @@ class PostgresQuestions:
         return found
 
     def change_mark(self) -> tuple[tuple[str, int], ...]:
-        """Return those that wait, with the numbers of their last changes."""
+        """Return the waiting sessions with the numbers of their last changes."""
         return tuple(self.signatures({SessionStatus.PENDING}).items())
 
     def cleanup(self, config: QuestionsConfig, outside: Outside) -> CleanupResult:
-        """Delete what is older than it is kept; see `QuestionRepository`.
+        """Delete sessions past their retention time; see `QuestionRepository`.
 
-        What somebody is changing stays for the next time.
+        Sessions that are being changed are left for the next time.
         """
         deleted: list[tuple[Any, str]] = []
         if config.retention_s > 0:
@@ -323,7 +323,7 @@ class PostgresQuestions:
 
     @contextmanager
     def watching(self, session_id: str, on_change: OnChange) -> Iterator[None]:
-        """Have changes of a session reported; see `QuestionRepository`."""
+        """Report changes of a session; see `QuestionRepository`."""
 
         def told(changed: str | None) -> None:
             if changed is None or changed == session_id:
@@ -333,7 +333,7 @@ class PostgresQuestions:
             yield
 
     def following(self, on_change: OnChange, *, look_s: float) -> SessionFollower:
-        """See the changes of all sessions; see `QuestionRepository`."""
+        """Follow the changes of all sessions; see `QuestionRepository`."""
         return SessionFollower(self._signed, self._notifications.listening, on_change, look_s)
 
     # ------------------------------------------------------------------------------------- errors
@@ -351,7 +351,7 @@ class PostgresQuestions:
 
 @contextmanager
 def _errors(session_id: str | None) -> Iterator[None]:
-    """Raise what the database refuses as what any store of questions may refuse."""
+    """Convert the database's errors to those that any store of questions may raise."""
     try:
         yield
     except StoreUnavailable as error:
@@ -361,7 +361,7 @@ def _errors(session_id: str | None) -> Iterator[None]:
 
 
 def _agent_session(request: SessionRequest) -> str | None:
-    """Return the agent session of this store that asks; one of another place isn't woken here."""
+    """Return the asking agent session of this store; one of another store isn't woken here."""
     reference = None if request.asker is None else request.asker.session
     return reference if reference is not None and is_session_id(reference) else None
 

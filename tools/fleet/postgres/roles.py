@@ -1,7 +1,7 @@
-"""The role that programs work with: it reads and writes sessions, and changes no record of either.
+"""The role of programs: it reads and writes sessions, and changes no records.
 
-What was removed and what was migrated are records: the role adds to them and never takes from them,
-whatever a program does that has its password. The owner of the tables can; it is used to migrate.
+Removals and migrations are records: the role can add to them but never delete from them, whatever a
+program with its password does. The owner of the tables can; it is used to migrate.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .database import Connection, Database
 from .errors import RoleUnbounded, StoreForbidden
 
 _RECORDS: Final = ("removals", "migrations", "queue_migrations")
-"""The tables whose rows are read and added, and neither changed nor deleted."""
+"""The tables whose rows are read and added, but never changed or deleted."""
 _STATEMENTS: Final = (
     "revoke all on all tables in schema agentforge from {role}",
     "grant usage on schema agentforge to {role}",
@@ -37,7 +37,7 @@ select exists (
         has_table_privilege(other.oid, 'agentforge.' || record, 'delete, truncate, trigger')
         or has_any_column_privilege(other.oid, 'agentforge.' || record, 'update')))
 """
-"""Asked of each role that it is a member of: rights that it does not inherit it has by SET ROLE."""
+"""Checked for each role that it is a member of: SET ROLE also grants rights it does not inherit."""
 _GRANTED: Final = """
 select distinct rolname
 from pg_namespace, aclexplode(nspacl) granted join pg_roles on pg_roles.oid = granted.grantee
@@ -48,14 +48,14 @@ order by rolname
 
 
 def grant(database: Database, connection: Connection, role: str) -> None:
-    """Give a role the rights of programs on all tables that there are, and no other.
+    """Grant a role the rights of programs on all existing tables, and no others.
 
     Raises:
         RoleUnbounded: It could change records all the same.
         StoreForbidden: This connection's own role does not own the tables.
         psycopg.Error: There is no such role.
     """
-    if connection.execute(_MAY_GRANT).fetchone() != (True,):  # PostgreSQL would only warn
+    if connection.execute(_MAY_GRANT).fetchone() != (True,):  # otherwise PostgreSQL only warns
         reason = "the owner of the tables alone may grant rights on them"
         raise StoreForbidden(store=database.name, sqlstate=None, reason=reason)
     owns = connection.execute(_OWNS, (role,)).fetchone()
@@ -73,5 +73,5 @@ def grant(database: Database, connection: Connection, role: str) -> None:
 
 
 def granted(connection: Connection) -> list[str]:
-    """Return the roles that were given these rights before."""
+    """Return the roles that have these rights already."""
     return [row[0] for row in connection.execute(_GRANTED).fetchall()]

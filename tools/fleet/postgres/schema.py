@@ -1,8 +1,8 @@
 """The tables of a PostgreSQL store: numbered migrations, run once each, under a lock.
 
-`agentforge.migrations` names those that ran. A program works with a database that is exactly where
-it is itself: an older one is refused with what to do, a newer one as well, since what a newer
-program writes an older one would not keep.
+`agentforge.migrations` names those that ran. A program works only with a database of exactly its
+own version: an older one is refused with instructions, a newer one as well, since an older program
+would lose what a newer one writes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .errors import StoreNotMigrated, StoreTooNew
 from .roles import grant, granted
 
 _LOCK: Final = 0x4147454E54464F52
-"""The key of the advisory lock under which migrations run: "AGENTFOR" in ASCII."""
+"""The key of the migrations' advisory lock: "AGENTFOR" in ASCII."""
 _FILE: Final = re.compile(r"([0-9]{4})_([a-z_]+)\.sql")
 
 
@@ -29,7 +29,7 @@ class Migration:
 
     Attributes:
         number: Its place, from 1.
-        name: What it brings.
+        name: What it adds.
         statements: Its SQL.
     """
 
@@ -39,7 +39,7 @@ class Migration:
 
 
 def migrations() -> tuple[Migration, ...]:
-    """Return all migrations that this program knows, in their order."""
+    """Return all migrations of this program, in order."""
     found = []
     for file in resources.files(__package__).joinpath("migrations").iterdir():
         match = _FILE.fullmatch(file.name)
@@ -51,15 +51,15 @@ def migrations() -> tuple[Migration, ...]:
 def migrate(
     database: Database, *, role: str | None = None, known: tuple[Migration, ...] | None = None
 ) -> tuple[Migration, ...]:
-    """Bring the tables to where this program is, all or none; return what was done.
+    """Migrate the tables to this program's version, all steps or none; return those that were run.
 
     Safe to call from several programs at once: the others wait, and then have nothing to do. Roles
-    that have the rights of programs have them on new tables, too.
+    with the rights of programs get them on new tables, too.
 
     Args:
         database: The store.
-        role: Another role that is given the rights of programs, or None; see `roles.grant`.
-        known: The migrations to bring; those of this program if None.
+        role: Another role that gets the rights of programs, or None; see `roles.grant`.
+        known: The migrations to run; those of this program if None.
 
     Raises:
         StoreTooNew: A newer program has migrated it; nothing was changed.
@@ -93,7 +93,7 @@ def migrate(
 
 
 def pending(database: Database) -> tuple[Migration, ...]:
-    """Return the migrations that a database lacks, in their order.
+    """Return the migrations that a database lacks, in order.
 
     Raises:
         StoreTooNew: A newer program has migrated it.
@@ -130,7 +130,7 @@ def require_migrated(database: Database) -> None:
 
 
 def _bring_queue(connection: Connection) -> None:
-    """Bring the tables of procrastinate, whose package names its migrations and records none."""
+    """Migrate the tables of procrastinate, whose package names its migrations and records none."""
     connection.execute("set local search_path to agentforge")
     names = sorted(file.name for file in migrations_path.glob("*.sql"))
     connection.execute(
@@ -139,7 +139,7 @@ def _bring_queue(connection: Connection) -> None:
     )
     ran = {row[0] for row in connection.execute("select name from agentforge.queue_migrations")}
     if not ran:
-        connection.execute(SchemaManager.get_schema().encode())  # what all of them come to
+        connection.execute(SchemaManager.get_schema().encode())  # the result of all its migrations
     todo = [name for name in names if name not in ran]
     for name in todo if ran else ():
         connection.execute((migrations_path / name).read_bytes())

@@ -1,4 +1,4 @@
-"""What a PostgreSQL store is: its server, its tables, and how many sessions they have."""
+"""The status of a PostgreSQL store: its server, its tables, and its number of sessions."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ where relkind = 'r' and relnamespace = to_regnamespace('agentforge')
 
 @frozen(kw_only=True)
 class StoreStatus:
-    """What a store is.
+    """The status of a store.
 
     Attributes:
         store: Its address, without its password.
         server: The version of PostgreSQL.
-        pooled: Whether a pooler stands before the server.
+        pooled: Whether the address is a pooler's.
         found: The number of the last migration that ran, 0 for none.
-        needed: That of the last one that this program knows.
-        sessions: How many sessions there are in each state; empty where it can't be used.
-        size_bytes: What its tables and indexes take.
+        needed: That of this program's last one.
+        sessions: The number of sessions in each state; empty if the store can't be used.
+        size_bytes: The size of its tables and indexes.
     """
 
     store: str
@@ -45,7 +45,7 @@ class StoreStatus:
 
 
 def status_of(database: Database) -> StoreStatus:
-    """Look at a store, whichever program migrated it.
+    """Return a store's status, whichever program migrated it.
 
     Raises:
         StoreError: As `Database.transaction`.

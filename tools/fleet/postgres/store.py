@@ -1,4 +1,4 @@
-"""Sessions in PostgreSQL, and this machine's places to work on them."""
+"""Sessions in PostgreSQL, and this machine's directories to work on them."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ _DELETED_ELSEWHERE: Final = (
 
 
 class PostgresStore(PostgresSessions):
-    """Sessions for every machine, with directories on this one. A `LocalSessions`.
+    """Sessions for all machines, with directories on this one. A `LocalSessions`.
 
     Args:
-        database: Where the sessions are; its tables must be there (`schema.require_migrated`).
+        database: The database of the sessions; its tables must exist (`schema.require_migrated`).
         base_path: Where this machine works on them; `.agentforge/sessions` by default.
-        max_bytes: The largest session that is written, as its file would be.
+        max_bytes: The largest session that is written, measured as its file would be.
 
     Attributes:
-        job_id: The job of the queue for which this worker runs sessions, or None. The lock of a
-            run is held in its name, so that it can be ended with the job.
+        job_id: The job of the queue that this worker runs sessions for, or None. The lock of a run
+            is held in its name, so that it can be ended with the job.
         on_claim: Called with a session's id once this worker has claimed it for a run.
     """
 
@@ -84,7 +84,7 @@ class PostgresStore(PostgresSessions):
         attachments: Mapping[str, bytes] | None = None,
         inherited: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Make the stored session what it is in memory; see `SessionRepository`."""
+        """Store the session's state in memory; see `SessionRepository`."""
         begun = session.revision == 0
         super().save(session, attachments=attachments, inherited=inherited)
         if begun:
@@ -95,7 +95,7 @@ class PostgresStore(PostgresSessions):
     ) -> bool:
         """Delete a session with all that is stored of it; see `SessionRepository`.
 
-        Its directory on this machine goes, too; those on others are theirs to clear.
+        Its directory on this machine is deleted, too; other machines clear their own.
         """
         deleted = super().delete(
             session_id, expected_revision=expected_revision, missing_ok=missing_ok
@@ -105,7 +105,7 @@ class PostgresStore(PostgresSessions):
         return deleted
 
     def _discard(self, session_id: str) -> None:
-        """Delete a directory on this machine; one that holds a session's file is another's."""
+        """Delete a directory on this machine, unless it contains a file store's session."""
         path = self._base_path / session_id
         try:
             self._fs.stat(os.fspath(path / SESSION_FILE))
@@ -123,11 +123,11 @@ class PostgresStore(PostgresSessions):
             return
 
     def clear_directory(self, session_id: str) -> None:
-        """Delete the directory on this machine of a session that was deleted.
+        """Delete a deleted session's directory on this machine.
 
         Raises:
-            SessionInUse: Something is at work in it.
-            WriteError: The system refused; it is all there.
+            SessionInUse: Something is working in it.
+            WriteError: The system refused; nothing was deleted.
             RemovalError: Some of it could not be deleted.
         """
         path = self.session_directory(session_id)
@@ -138,11 +138,11 @@ class PostgresStore(PostgresSessions):
     def clear_directories(self) -> list[str]:
         """Delete the directories here of sessions that were deleted on other machines.
 
-        A directory goes only if the store's audit log says that its session was removed. What
-        something is at work in, or what resists, is left for the next time.
+        A directory is deleted only if the store's audit log records the removal of its session.
+        Directories that are in use, or resist, are left for the next time.
 
         Returns:
-            The ids of the sessions whose directories are no longer there.
+            The ids of the sessions whose directories no longer exist.
         """
         try:
             names = [name for name in os.listdir(self._base_path) if is_session_id(name)]
@@ -157,7 +157,7 @@ class PostgresStore(PostgresSessions):
         return cleared
 
     def prunable(self) -> PostgresPrune:
-        """Return the sessions as those that `prune.prune` removes."""
+        """Return the sessions for `prune.prune`."""
         return PostgresPrune(
             self,
             self._database,
@@ -194,26 +194,26 @@ class PostgresStore(PostgresSessions):
         return PostgresPacks(self._database)
 
     def question_store(self) -> PostgresQuestions:
-        """Return what keeps the questions of these sessions: the same database."""
+        """Return the store of these sessions' questions: the same database."""
         return PostgresQuestions(self._database)
 
     # ---------------------------------------------------------------------------------- the places
 
     @property
     def base_path(self) -> Path:
-        """Where the sessions' directories are on this machine."""
+        """The parent of the sessions' directories on this machine."""
         return self._base_path
 
     def ensure_directory(self) -> None:
-        """Make the base, durably, if it is missing; see `SessionPlaces`."""
+        """Create the base, durably, if it is missing; see `SessionPlaces`."""
         make_durable_directory(self._fs, self._base_path)
 
     def session_directory(self, session_id: str) -> Path:
-        """Return where a session's directory is, or would be; see `SessionPlaces`."""
+        """Return the path of a session's directory, existing or not; see `SessionPlaces`."""
         return self._base_path / checked_id(session_id)
 
     def workspace_path(self, session_id: str) -> Path:
-        """Return where a session's workspace is, or would be; see `SessionPlaces`."""
+        """Return the path of a session's workspace, existing or not; see `SessionPlaces`."""
         return self.session_directory(session_id) / WORKSPACE
 
     def run_lock(self, session_id: str, name: str, *, timeout_s: float) -> PostgresRunLock:
@@ -241,7 +241,7 @@ class PostgresStore(PostgresSessions):
         return True
 
     def fingerprint(self, session_id: str) -> str:
-        """Return nothing: nobody adopts a session of a database; see `SessionPlaces`."""
+        """Return an empty text: sessions of a database are not adopted; see `SessionPlaces`."""
         checked_id(session_id)
         return ""
 
@@ -251,7 +251,7 @@ class PostgresStore(PostgresSessions):
 
     @contextmanager
     def idle(self, session_id: str, guards: Sequence[str]) -> Iterator[None]:
-        """Hold a session against all that could work in it; see `SessionPlaces`."""
+        """Lock out all work in a session; see `SessionPlaces`."""
         directory = self.session_directory(session_id)
         with ExitStack() as held:
             if set(guards) & set(RUN_LOCKS):
@@ -262,7 +262,7 @@ class PostgresStore(PostgresSessions):
 
     @contextmanager
     def _not_run(self, session_id: str) -> Iterator[None]:
-        """Hold a session against its runs, on every machine."""
+        """Lock out the session's runs, on all machines."""
         where = self.where_is(session_id)
         lock = PostgresRunLock(self._database, session_id, None, where=where, timeout_s=0.0)
         try:

@@ -1,4 +1,4 @@
-"""Sessions that the fleet works on: handed to it in the transaction that saves them."""
+"""Sessions that the fleet works on: submitted in the transaction that saves them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SUBMIT: Final = "select agentforge.submit(%s, %s, %s, %s::timestamptz)"
 
 
 class SubmittingStore(PostgresStore):
-    """A store whose saves hand the session to the fleet: both are done, or neither is.
+    """A store whose saves submit the session to the fleet, in the same transaction.
 
     Args:
-        database: Where the sessions are.
+        database: The database of the sessions.
         base_path: Where this machine works on them.
-        submission: How the fleet is to take them.
+        submission: How the fleet is to run them.
     """
 
     def __init__(self, database: Database, base_path: Any, submission: Submission) -> None:
@@ -36,7 +36,7 @@ class SubmittingStore(PostgresStore):
         }
 
     def submit(self, session: SessionContext) -> None:
-        """Hand over a session that is stored as it should be."""
+        """Submit a session that is stored in its final form."""
         values = self._submission
         self._database.one(
             _SUBMIT,

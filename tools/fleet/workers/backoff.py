@@ -1,4 +1,4 @@
-"""How long to wait before another attempt."""
+"""Waits between attempts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from attrs import field, frozen, validators
 
 _JITTER: Final = 0.2
-"""By how much of itself a wait is shorter at the most, so that many do not end at once."""
+"""The maximum fraction by which a wait is shortened at random, so that many do not end at once."""
 
 
 @frozen(kw_only=True)
@@ -17,7 +17,7 @@ class Backoff:
 
     Attributes:
         wait_s: The first.
-        factor: By how much each is longer than the one before.
+        factor: The ratio of each to the one before.
         at_most_s: The longest.
     """
 
@@ -26,12 +26,12 @@ class Backoff:
     at_most_s: float = field(default=600.0, validator=validators.ge(0))
 
     def wait(self, failures: int, random: Callable[[], float]) -> float:
-        """Return how long to wait after so many failures in a row, 1 or more.
+        """Return how long to wait after a number of failures in a row.
 
         Args:
-            failures: How many there were.
+            failures: The number, 1 or more.
             random: Returns a number from 0 up to 1.
         """
-        exponent = min(failures - 1, 64)  # further powers are beyond any limit
+        exponent = min(failures - 1, 64)  # further powers exceed any limit
         longest = min(self.wait_s * self.factor**exponent, self.at_most_s)
         return longest * (1 - _JITTER * random())

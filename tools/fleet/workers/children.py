@@ -1,8 +1,8 @@
-"""The processes that run sessions for a worker: kept, one session at a time each.
+"""The processes that run sessions for a worker: reused, one session at a time each.
 
-A process runs a session as `agentforge resume` does. It is stopped as Ctrl-C stops that: by SIGINT,
-and by SIGKILL where it does not end in time. It ends by itself when its worker has ended, since its
-standard input does.
+A process runs a session as `agentforge resume` does. It is stopped as by Ctrl-C: by SIGINT, and by
+SIGKILL if it does not end in time. It ends by itself when its worker has ended, since its standard
+input does.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from .messages import MAX_LINE_BYTES, Look, decode, encode, look_of
 
 _log = get_logger("agentforge.fleet")
 PROGRAM: Final = (sys.executable, "-P", "-m", "agentforge_sessions.entrypoints.worker")
-"""The program of a session's process. Nothing of the working directory is imported."""
+"""The program of a session's process. Nothing is imported from the working directory."""
 
 OnLog = Callable[[Mapping[str, Any]], None]
 
 
 class ChildEnded(Exception):
-    """A session's process ended by itself, and nothing is known of what it did last.
+    """A session's process ended by itself, and its last action is unknown.
 
-    One that does not keep to the protocol counts as ended.
+    A process that violates the protocol counts as ended.
 
     Attributes:
         how: How it ended, in words.
         claimed: Whether it had claimed the session that it was to run, or paused one. If not, its
-            end says nothing of the session.
+            end does not concern the session.
     """
 
     def __init__(self, how: str, *, claimed: bool = False) -> None:
@@ -61,14 +61,14 @@ class _Child:
         """
         assert self.process.stdin is not None and self.process.stdout is not None  # noqa: S101, PT018
         claimed = False
-        with contextlib.suppress(ConnectionError):  # that it ended is seen below
+        with contextlib.suppress(ConnectionError):  # its end is noticed below
             self.process.stdin.write(encode(message))
             await self.process.stdin.drain()
         while line := await self._line(self.process.stdout):
             try:
                 answer = decode(line)
             except ValueError:
-                continue  # what a library wrote to standard output before it was set apart
+                continue  # output of a library before standard output was redirected
             if "claimed" in answer:
                 claimed = True
             elif "log" not in answer:
@@ -81,11 +81,11 @@ class _Child:
     async def _line(stream: asyncio.StreamReader) -> bytes:
         try:
             return await stream.readline()
-        except ValueError as error:  # it is what ran that wrote it
+        except ValueError as error:  # the running code wrote it
             raise ChildEnded("wrote a line that is too long", claimed=True) from error
 
     async def stop(self, patience_s: float) -> None:
-        """Have it stop what it runs and end; kill it where it does not."""
+        """Make it stop its session and end; kill it if it does not."""
         if not self.alive:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -122,13 +122,13 @@ def _how_ended(code: int) -> str:
 class Children:
     """The session processes of one worker; as many as it runs sessions at once.
 
-    Guarantees: a process runs one session at a time; when a call of `run` ends, however it does,
-    nothing runs that session any more, unless the process was frozen and is about to be killed.
+    Guarantees: a process runs one session at a time; when a call of `run` ends, however it does, no
+    process runs that session any more, unless the process was frozen and is about to be killed.
 
     Args:
-        greeting: What each process is told first: where the sessions are.
+        greeting: The first message to each process: where the sessions are.
         stop_s: How long one may take to stop before it is killed, in seconds.
-        on_log: Takes what they log.
+        on_log: Receives their log events.
         program: The program.
     """
 
@@ -141,16 +141,16 @@ class Children:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The ids of the processes that live."""
+        """The ids of the living processes."""
         return tuple(one.process.pid for one in (*self._idle, *self._busy) if one.alive)
 
     async def run(self, session_id: str, job_id: int) -> Look:
-        """Have a process look at a session, and return how that ended.
+        """Have a process look at a session, and return how the look ended.
 
-        Where the call is cancelled, the process has ended when it raises.
+        If the call is cancelled, the process has ended when it raises.
 
         Raises:
-            ChildEnded: The process ended by itself, or answered what is no answer.
+            ChildEnded: The process ended by itself, or its answer was invalid.
         """
         answer = await self._ask({"run": session_id, "job": job_id})
         try:
@@ -160,7 +160,7 @@ class Children:
             raise ChildEnded(how, claimed=True) from error
 
     async def start(self) -> None:
-        """Have a process that waits for a session.
+        """Ensure that there is a process that waits for a session.
 
         Raises:
             ChildEnded: It could not be started, or ended before it was ready.
@@ -182,7 +182,7 @@ class Children:
         try:
             answer = await child.ask(message, self._on_log)
         except BaseException:
-            # A second cancellation does not leave it running.
+            # A second cancellation must not leave it running.
             stopping = asyncio.ensure_future(child.stop(self._stop_s))
             try:
                 await asyncio.shield(stopping)
@@ -207,7 +207,7 @@ class Children:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 limit=MAX_LINE_BYTES,
-                start_new_session=True,  # Ctrl-C is the worker's to hear
+                start_new_session=True,  # only the worker handles Ctrl-C
             )
         except OSError as error:  # no memory, descriptors or processes are left
             raise ChildEnded(f"could not be started: {error}") from error
@@ -224,12 +224,12 @@ class Children:
         return child
 
     def kill(self) -> None:
-        """Kill all that run something, at once."""
+        """Kill all processes that run something, at once."""
         for child in tuple(self._busy):
             child.kill()
 
     async def close(self) -> None:
-        """End all of them, and return once they have ended."""
+        """End all processes, and return once they have ended."""
         all_of_them = [*self._idle, *self._busy]
         self._idle.clear()
         await asyncio.gather(*(one.stop(self._stop_s) for one in all_of_them))

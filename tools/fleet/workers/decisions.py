@@ -1,4 +1,4 @@
-"""What becomes of a job once its look at a session has ended; decided here, done elsewhere."""
+"""Decides how a job continues after its look at a session; pure, the worker acts on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _USUAL: Final = RunRetry()
 
 @frozen
 class Done:
-    """The job has ended well; whatever comes next enqueues another."""
+    """The job has succeeded; a later event enqueues another."""
 
 
 @frozen
@@ -26,7 +26,7 @@ class LookAgain:
     """Another job looks at the session later.
 
     Attributes:
-        after_s: In how many seconds.
+        after_s: The delay in seconds.
     """
 
     after_s: float
@@ -49,20 +49,20 @@ Decision = Done | LookAgain | GiveUp
 
 
 def counts_as_failure(look: Look) -> bool:
-    """Return whether a look is counted with those in a row that did not get a phase passed."""
+    """Return whether a look counts among those in a row that did not get a phase passed."""
     return look.ending in {Ending.MAY_PASS, Ending.UNAVAILABLE}
 
 
 def decide_after_refusal(
     refusals: int | None, settings: FleetSettings, random: Callable[[], float]
 ) -> Decision:
-    """Return what becomes of a job whose session needs what this worker is not allowed.
+    """Decide about a job whose session needs what this worker is not allowed.
 
-    The look that follows waits in the queue of the workers that are: where none of those had it,
-    it is made at once; one of them that refuses it all the same puts it off, ever longer.
+    The next look waits in the queue of the workers that are allowed it: immediately if none of them
+    had the session yet; if one of them refuses it all the same, after an ever longer delay.
 
     Args:
-        refusals: How many workers of that queue refused it; None: the fleet is done with it.
+        refusals: How many workers of that queue refused it; None: the fleet no longer works on it.
         settings: The worker's.
         random: Returns a number from 0 up to 1.
     """
@@ -74,11 +74,11 @@ def decide_after_refusal(
 def decide(
     look: Look, failures: int, settings: FleetSettings, random: Callable[[], float]
 ) -> Decision:
-    """Return what becomes of a job.
+    """Decide about a job after its look.
 
     Args:
         look: How its look ended.
-        failures: How many looks in a row did not get the phase passed, with this one.
+        failures: How many looks in a row did not get the phase passed, including this one.
         settings: The worker's.
         random: Returns a number from 0 up to 1.
     """
@@ -100,18 +100,18 @@ def decide(
 def _after_the_last(look: Look, retry: RunRetry, random: Callable[[], float]) -> Decision:
     if look.ending is Ending.MAY_PASS:
         return Done()  # it is paused, with its reason, as after any other stop
-    # A store that is away for long is no fault of the session, which stays as it is.
+    # A long outage of the store is no fault of the session, which stays unchanged.
     return LookAgain(Backoff(wait_s=retry.at_most_s).wait(1, random))
 
 
 def decide_after_crash(
     ended: str, failures: int, settings: FleetSettings, random: Callable[[], float]
 ) -> Decision:
-    """Return what becomes of a job whose session's process ended by itself.
+    """Decide about a job whose session's process ended by itself.
 
     Args:
         ended: How, in words.
-        failures: How many looks in a row did not get the phase passed, with this one.
+        failures: How many looks in a row did not get the phase passed, including this one.
         settings: The worker's.
         random: Returns a number from 0 up to 1.
     """

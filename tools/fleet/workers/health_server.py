@@ -1,4 +1,4 @@
-"""What a worker serves to those who watch it: /healthz and /metrics, over HTTP, read-only."""
+"""A worker's monitoring endpoints: /healthz and /metrics, over HTTP, read-only."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ Answer = tuple[HTTPStatus, str, bytes]
 class HealthServer:
     """Answers GET and HEAD of two paths.
 
-    Guarantees: a request has 8 KiB and 10 seconds; nothing of it is kept, and nothing changes.
+    Guarantees: a request has 8 KiB and 10 seconds; nothing of it is stored, and nothing changes.
 
     Args:
-        problem: Why the worker is not well, in words; None where it is.
+        problem: Returns why the worker is not well, in words; None if it is.
         metrics: Returns the metrics in Prometheus' text format.
     """
 
@@ -40,7 +40,7 @@ class HealthServer:
         """Serve at an address while the context lasts; yields the port.
 
         Raises:
-            OSError: It can't be served there.
+            OSError: The address can't be used.
         """
         server = await asyncio.start_server(self._serve, host, port, limit=_MOST_BYTES)
         bound: int = server.sockets[0].getsockname()[1]

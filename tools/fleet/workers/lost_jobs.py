@@ -1,8 +1,7 @@
-"""Jobs that the queue takes for running, and that their own worker runs no more.
+"""Jobs that are running according to the queue, but no longer run by their worker.
 
-A connection can be lost in the moment in which procrastinate writes that a job has ended. It does
-not try again; the worker lives, so that nobody recovers the job, and its session would wait for
-ever.
+The connection can be lost just when procrastinate writes that a job has ended. It does not retry;
+since the worker lives, the job is not recovered, and its session would wait for ever.
 """
 
 from __future__ import annotations
@@ -16,24 +15,24 @@ _log = get_logger("agentforge.fleet")
 
 
 class TakenJobs(Protocol):
-    """What the queue knows of a worker's jobs; `FleetQueue`."""
+    """The queue's record of a worker's jobs; `FleetQueue`."""
 
     async def taken(self, worker: int) -> set[int]:
-        """Return the jobs that a worker runs, as the queue has it."""
+        """Return the jobs that a worker runs according to the queue."""
         ...
 
     async def release(self, job: int, worker: int) -> bool:
-        """End a job, and enqueue its session; False where it was ended meanwhile."""
+        """End a job, and enqueue its session; return False if it had ended already."""
         ...
 
 
 class LostJobs:
-    """Finds and ends such jobs of one worker.
+    """Finds and ends the lost jobs of one worker.
 
     Args:
-        queue: What the queue knows.
-        limit_s: For how long a job has to be lost before it is ended, in seconds: its end may be
-            about to be written.
+        queue: The queue's record.
+        limit_s: How long a job must be lost before it is ended, in seconds: its end may be about to
+            be written.
     """
 
     def __init__(self, queue: TakenJobs, limit_s: float) -> None:
@@ -42,12 +41,12 @@ class LostJobs:
         self._since: dict[int, float] = {}
 
     async def release(self, worker: int, running: Collection[int], now: float) -> None:
-        """End those that are lost for the limit.
+        """End the jobs that have been lost for the limit.
 
         Args:
             worker: The worker.
-            running: What it runs.
-            now: The time, in seconds, on any clock that goes on.
+            running: The jobs it runs.
+            now: The time, in seconds, on any monotonic clock.
         """
         lost = await self._queue.taken(worker) - set(running)
         self._since = {job: self._since.get(job, now) for job in lost}

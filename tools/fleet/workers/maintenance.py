@@ -1,4 +1,4 @@
-"""What is done once for the whole fleet, by whichever worker comes first."""
+"""Tasks that are done once for the whole fleet, by the first worker to take them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ def maintenance_app(
     *,
     prune: Callable[[], Mapping[str, int]] | None,
 ) -> procrastinate.App:
-    """Return an application that looks after the fleet.
+    """Return an application that maintains the fleet.
 
     Args:
         connector: The open connector.
-        queue: What we ask of the queue.
+        queue: Our additions to the queue.
         settings: The worker's.
-        metrics: What is measured.
-        prune: Removes what is kept no longer, and returns how many of each kind; None: nothing is.
+        metrics: The worker's metrics.
+        prune: Removes data past its retention time, and returns how many of each kind; None:
+            nothing is removed.
     """
     app = new_app(connector)
 

@@ -1,7 +1,7 @@
 """The lines that a worker and its session processes write to each other: one JSON object each.
 
-The worker writes where the sessions are and what it is allowed, once, and then which one to run. A
-process writes what it logs meanwhile, that it has claimed the session, and then how the run ended.
+The worker writes once where the sessions are and what it is allowed, and then which one to run. A
+process writes its log events, that it has claimed the session, and finally how the run ended.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class Ending(Enum):
     COMPLETED = "completed"
     """The session is complete."""
     PAUSED = "paused"
-    """It is paused, and goes on when a person or a program has it go on."""
+    """It is paused, and continues when a person or a program resumes it."""
     MAY_PASS = "may_pass"  # noqa: S105 (no password)
     """It is paused for a reason that may pass by itself."""
     FENCED = "fenced"
-    """Another worker has it; what this one had not saved was thrown away."""
+    """Another worker has it; this one's unsaved work was discarded."""
     ABSENT = "absent"
-    """It is not there, or has ended."""
+    """It does not exist, or has ended."""
     BUSY = "busy"
-    """Somebody runs it outside the fleet."""
+    """It is being run outside the fleet."""
     NOT_ALLOWED = "not_allowed"
-    """Its work needs what this worker's person did not allow it; the session is as it was."""
+    """Its work needs what this worker's person did not allow it; the session is unchanged."""
     UNAVAILABLE = "unavailable"
-    """The store, the disk or a lock failed in a way that may pass; the session is as it was."""
+    """The store, the disk or a lock failed in a way that may pass; the session is unchanged."""
     STOPPED = "stopped"
     """It was stopped; what was running is not recorded."""
     FAILED = "failed"
@@ -51,11 +51,12 @@ class Look:
     Attributes:
         ending: How.
         reason: Why, in words, or None.
-        cause: Why a run stopped, as its history says, or None.
-        tokens: What it spent, in tokens.
-        phases: How long each phase took that was finished, in seconds, by name; as often as it was.
-        retry: How the session's workflow wants to be attempted again; None where it is not known.
-        needs: What the worker was not allowed, as the queue of those that are has it, or None.
+        cause: Why a run stopped, as its history records it, or None.
+        tokens: The tokens it spent.
+        phases: The duration of each phase that was finished, in seconds, by name; once for each
+            time.
+        retry: The retry policy of the session's workflow; None if unknown.
+        needs: What the worker was not allowed, as the name of the allowed workers' queue, or None.
     """
 
     ending: Ending
@@ -68,15 +69,15 @@ class Look:
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """Return a message as a line."""
+    """Encode a message as a line."""
     return json.dumps(message, default=str).encode() + b"\n"
 
 
 def decode(line: bytes) -> dict[str, Any]:
-    """Return the message of a line.
+    """Decode a line to a message.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a message.
     """
     try:
         return dict(json.loads(line).items())
@@ -85,7 +86,7 @@ def decode(line: bytes) -> dict[str, Any]:
 
 
 def look_message(look: Look) -> dict[str, Any]:
-    """Return how a look ended, as a message."""
+    """Convert a look to a message."""
     plain = asdict(look)
     plain["ending"] = look.ending.value
     plain["reason"] = None if look.reason is None else look.reason[:MAX_REASON_CHARS]
@@ -93,10 +94,10 @@ def look_message(look: Look) -> dict[str, Any]:
 
 
 def look_of(message: Mapping[str, Any]) -> Look:
-    """Return how a look ended.
+    """Convert a message to a look.
 
     Raises:
-        ValueError: The message does not say it.
+        ValueError: The message is not a look.
     """
     try:
         given = dict(message["look"])

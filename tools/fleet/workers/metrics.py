@@ -1,4 +1,4 @@
-"""What a worker measures, for Prometheus; in a registry of its own."""
+"""A worker's metrics, for Prometheus; in a registry of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BUCKETS: Final = (0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 4 * 360
 
 
 class FleetMetrics:
-    """Counts what a worker does since it started, and shows how much waits."""
+    """Counts a worker's actions since its start, and shows the waiting jobs."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -57,17 +57,17 @@ class FleetMetrics:
         return Histogram(name, text, registry=self.registry, buckets=_BUCKETS)
 
     def began(self) -> None:
-        """A job begins."""
+        """Count a started job."""
         self._running.inc()
 
     def ended(self, outcome: str, seconds: float) -> None:
-        """A job ended."""
+        """Record an ended job."""
         self._running.dec()
         self._looks.labels(outcome).inc()
         self._job_seconds.observe(seconds)
 
     def looked(self, look: Look) -> None:
-        """A look at a session ended."""
+        """Record an ended look at a session."""
         self._tokens.inc(look.tokens)
         for _name, seconds in look.phases:
             self._phase_seconds.observe(seconds)
@@ -77,22 +77,22 @@ class FleetMetrics:
             self._conflicts.inc()
 
     def put_off(self, reason: str) -> None:
-        """A session is looked at again later."""
+        """Count a look that was postponed."""
         self._retries.labels(reason).inc()
 
     def recovered(self, sessions: int) -> None:
-        """Sessions of silent workers were handed to others."""
+        """Count sessions of silent workers that were handed to others."""
         self._recoveries.inc(sessions)
 
     def restarted(self) -> None:
-        """The worker lost the store, and begins again."""
+        """Count a restart after the loss of the store."""
         self._restarts.inc()
 
     def waits(self, jobs: int, oldest_s: float) -> None:
-        """So many jobs wait, the oldest for so many seconds."""
+        """Set the number of waiting jobs, and the age of the oldest in seconds."""
         self._waiting.set(jobs)
         self._oldest.set(oldest_s)
 
     def exposition(self) -> bytes:
-        """Return all of it in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)

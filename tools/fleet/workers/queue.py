@@ -1,4 +1,4 @@
-"""The queue of a fleet: procrastinate on the store's own database, and what we ask of it."""
+"""The queue of a fleet: procrastinate on the store's own database, and our additions to it."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ where status = 'todo' and queue_name = any(%(queues)s)
 
 @asynccontextmanager
 async def connected(url: str, settings: FleetSettings) -> AsyncIterator[PsycopgConnector]:
-    """Give a connector with a few connections while the context lasts.
+    """Yield a connector with a few connections while the context lasts.
 
     They find procrastinate's tables beside ours, and notice within the fleet's limit that the
-    server is away.
+    server is unreachable.
 
     Args:
         url: The store.
@@ -95,7 +95,7 @@ async def connected(url: str, settings: FleetSettings) -> AsyncIterator[PsycopgC
             "tcp_user_timeout": limit_s * 1000,
         },
     )
-    # A pool tries again by itself, each time after a longer wait: the first try is made without.
+    # A pool retries by itself, with ever longer waits: the first attempt is made without it.
     await (await psycopg.AsyncConnection.connect(url, connect_timeout=limit_s)).close()
     connector = PsycopgConnector()
     try:
@@ -107,7 +107,7 @@ async def connected(url: str, settings: FleetSettings) -> AsyncIterator[PsycopgC
 
 
 class FleetQueue:
-    """What a worker asks of the queue besides taking jobs.
+    """A worker's requests to the queue besides taking jobs.
 
     Args:
         connector: The open connector.
@@ -128,33 +128,33 @@ class FleetQueue:
         return None if row["job"] is None else int(row["job"])
 
     async def count_failure(self, session_id: str, reason: str) -> int:
-        """Note that a look did not get the phase passed; return how many in a row did not."""
+        """Record a look that did not get the phase passed; return how many in a row did not."""
         row = await self._one(_COUNT, session=session_id, reason=reason)
         return int(row["failures"] or 1)
 
     async def pass_on(self, session_id: str, needs: str, reason: str) -> int | None:
-        """Have a session's next look be one of the workers that are allowed what it needs.
+        """Enqueue a session's next look for the workers that are allowed what it needs.
 
         Returns:
-            How many of those refused it, too; None where the fleet works on it no more.
+            How many of those refused it, too; None if the fleet no longer works on it.
         """
         row = await self._one(_PASS_ON, session=session_id, needs=needs, reason=reason)
         return None if row["refusals"] is None else int(row["refusals"])
 
     async def note_reason(self, session_id: str, reason: str) -> None:
-        """Note why a look came to nothing, where that says nothing of the session."""
+        """Record why a look had no result, where the reason does not concern the session."""
         await self._one(_NOTE, session=session_id, reason=reason)
 
     async def recover(self) -> list[Mapping[str, Any]]:
-        """Hand the sessions of workers that are silent to others; return what was done."""
+        """Hand the sessions of silent workers to others; return what was done."""
         return await self._all(_RECOVER, limit=self._limit)
 
     async def taken(self, worker: int) -> set[int]:
-        """Return the jobs that a worker runs, as the queue has it."""
+        """Return the jobs that a worker runs according to the queue."""
         return {int(row["id"]) for row in await self._all(_TAKEN, worker=worker)}
 
     async def release(self, job: int, worker: int) -> bool:
-        """End a job that its worker runs no more, and enqueue its session; False: it was ended."""
+        """End a job that its worker lost, and enqueue its session; return False if it had ended."""
         row = await self._one(_RELEASE, job=job, worker=worker)
         return bool(row["released"])
 
@@ -163,11 +163,11 @@ class FleetQueue:
         return [row["session"] for row in await self._all(_SWEEP)]
 
     async def heartbeat(self, workers: list[int], *, write: bool) -> bool:
-        """Look whether the fleet takes this worker for alive, or say that it is.
+        """Check whether the fleet considers this worker alive, or write its heartbeat.
 
         Args:
             workers: Its ids in the queue.
-            write: Whether to say it; procrastinate does, while it takes jobs.
+            write: Whether to write it; procrastinate does, while it takes jobs.
         """
         values: dict[str, Any] = {"workers": workers}
         if write:
@@ -177,15 +177,15 @@ class FleetQueue:
         return len(found) == len(workers)
 
     async def describe(self, worker: int, about: Mapping[str, Any]) -> None:
-        """Note who a worker is, for people."""
+        """Record a worker's identity, for people."""
         await self._all(_DESCRIBE, worker=worker, **about)
 
     async def say(self, worker: int, problem: str | None) -> None:
-        """Note why a worker takes no sessions, for people; None where it does."""
+        """Record why a worker takes no sessions, for people; None if it does."""
         await self._all(_PROBLEM, worker=worker, problem=problem)
 
     async def waiting(self) -> tuple[int, float]:
-        """Return how many jobs wait that could run, and how long the oldest has, in seconds."""
+        """Return the number of runnable jobs, and the waiting time of the oldest, in seconds."""
         row = await self._one(_WAITING, queues=self._queues)
         return int(row["waiting"]), max(0.0, float(row["age"]))
 
@@ -200,7 +200,7 @@ class FleetQueue:
 
 
 class _Jobs(JobManager):
-    """The jobs of an application, of which one is only taken where that is possible."""
+    """An application's jobs, which are only taken if `may_take` allows it."""
 
     def __init__(
         self, connector: PsycopgConnector, may_take: Callable[[], Awaitable[bool]]
@@ -209,14 +209,14 @@ class _Jobs(JobManager):
         self._may_take = may_take
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
-        """Take a job, or none: the worker asks again after its poll."""
+        """Take a job, or none: the worker asks again after its poll interval."""
         return await super().fetch_job(queues, worker_id) if await self._may_take() else None
 
 
 def new_app(
     connector: PsycopgConnector, *, may_take: Callable[[], Awaitable[bool]] | None = None
 ) -> procrastinate.App:
-    """Return an application of procrastinate without a task of ours.
+    """Return an application of procrastinate without tasks.
 
     Args:
         connector: The open connector.

@@ -1,4 +1,4 @@
-"""Run a worker in this process: its event loop, its signals, what it serves."""
+"""Run a worker in this process: its event loop, its signals, its endpoints."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def run_until_stopped(
     prune: Callable[[], Mapping[str, int]] | None,
     address: tuple[str, int] | None,
 ) -> None:
-    """Be a worker until SIGTERM or Ctrl-C; the second of them ends it at once.
+    """Run a worker until SIGTERM or Ctrl-C; the second of them ends it at once.
 
     Args:
         database: The store.
-        settings: What the worker does, and how long it waits.
-        greeting: What its processes are told first.
+        settings: The worker's settings.
+        greeting: The first message to its processes.
         prune: Prunes ended sessions, once in the fleet.
-        address: Where its health and metrics are served, or None.
+        address: Where to serve its health and metrics, or None.
 
     Raises:
-        StoreError: The store can't be used as it is.
-        FleetStopped: It could not reach the store for as long as the settings say.
-        OSError: The address can't be served at.
+        StoreError: The store can't be used in its present state.
+        FleetStopped: It could not reach the store within the settings' limit.
+        OSError: The address can't be used.
     """
     _hear_the_queue()
     try:
@@ -79,14 +79,14 @@ async def _run(
 
 
 def _log_of_child(event: Mapping[str, Any]) -> None:
-    """Log what a session's process logged."""
+    """Log an event of a session's process."""
     fields = dict(event)
     level, name = fields.pop("level", "info"), fields.pop("event", "")
     getattr(_log, level if level in _LEVELS else "info")(name, **fields)
 
 
 class _QueueLog(logging.Handler):
-    """Has the queue's warnings among our events."""
+    """Adds the queue's warnings to our events."""
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
@@ -102,12 +102,12 @@ def _hear_the_queue() -> None:
     if not any(isinstance(one, _QueueLog) for one in queue.handlers):
         queue.addHandler(_QueueLog(logging.WARNING))
     queue.propagate = False
-    # What it says of lost connections, each time, the worker says once.
+    # The worker logs lost connections once; the pool would log each.
     logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 
 def _note_unretrieved(_loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
-    """Log what a task raised that nobody waits for: a job that others ended meanwhile, say."""
+    """Log an unawaited task's exception, such as that of a job that others have ended."""
     error = about.get("exception")
     _log.warning(
         "fleet.queue",

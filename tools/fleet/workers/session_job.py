@@ -1,4 +1,4 @@
-"""One job: have a process look at a session, and do what is decided of how that ended."""
+"""One job: have a process look at a session, and carry out the decision about its outcome."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ _LOGGED: Final = {
     Ending.NOT_ALLOWED: ("warning", "fleet.session.passed_on"),
     Ending.UNAVAILABLE: ("warning", _LOOKED_AT),
 }
-"""The level and the event by which the endings of looks are logged; of others at info."""
+"""The level and the event of each ending of a look; all others are logged at info."""
 
 
 class JobFailed(Exception):
-    """A session's job failed; its session is paused, and says why."""
+    """A session's job failed; its session is paused, with the reason."""
 
 
 class SessionProcesses(Protocol):
-    """What runs and pauses sessions; `Children`."""
+    """Runs and pauses sessions; `Children`."""
 
     async def run(self, session_id: str, job_id: int) -> Look:
-        """Look at a session, and return how that ended."""
+        """Look at a session, and return how the look ended."""
         ...
 
     async def pause(self, session_id: str, reason: str) -> bool:
@@ -59,22 +59,22 @@ class SessionProcesses(Protocol):
 
 
 class Looks(Protocol):
-    """What enqueues further looks at sessions; `FleetQueue`."""
+    """Enqueues further looks at sessions; `FleetQueue`."""
 
     async def wake(self, session_id: str, after_s: float = 0.0) -> int | None:
         """Enqueue a look at a session, unless one waits."""
         ...
 
     async def count_failure(self, session_id: str, reason: str) -> int:
-        """Note a look that did not get the phase passed; return how many in a row did not."""
+        """Record a look that did not get the phase passed; return how many in a row did not."""
         ...
 
     async def pass_on(self, session_id: str, needs: str, reason: str) -> int | None:
-        """Have the next look be one of the workers that are allowed what the session needs."""
+        """Enqueue the next look for the workers that are allowed what the session needs."""
         ...
 
     async def note_reason(self, session_id: str, reason: str) -> None:
-        """Note why a look came to nothing, where that says nothing of the session."""
+        """Record why a look had no result, where the reason does not concern the session."""
         ...
 
 
@@ -83,16 +83,16 @@ class SessionJobs:
     """Does the jobs of one worker.
 
     Args:
-        processes: What runs sessions.
-        looks: What enqueues further looks.
+        processes: Runs sessions.
+        looks: Enqueues further looks.
         settings: The worker's.
-        metrics: What is measured.
-        wellness: What is known of the processes.
+        metrics: The worker's metrics.
+        wellness: The state of the processes.
         random: Returns a number from 0 up to 1.
-        at_once: Whether the worker ends now, so that what its processes end with says nothing of
-            their sessions.
-        monotonic: The time, in seconds.
-        sleep: Waits for so many seconds.
+        at_once: Returns whether the worker is ending now, so that how its processes end does not
+            concern their sessions.
+        monotonic: The clock, in seconds.
+        sleep: Waits, in seconds.
     """
 
     _processes: SessionProcesses
@@ -108,7 +108,7 @@ class SessionJobs:
 
     @property
     def running(self) -> frozenset[int]:
-        """The jobs that it does now."""
+        """The jobs in progress."""
         return frozenset(self._running)
 
     async def run(self, context: JobContext, session_id: str) -> None:
@@ -116,8 +116,8 @@ class SessionJobs:
 
         Raises:
             JobFailed: The session's run failed in a way that will not pass by itself.
-            JobAborted: A person cancelled it, or the worker ends at once.
-            asyncio.CancelledError: The worker ends; another job was enqueued.
+            JobAborted: A person cancelled it, or the worker is ending at once.
+            asyncio.CancelledError: The worker is ending; another job was enqueued.
         """
         job_id = context.job.id or 0
         began = self._monotonic()
@@ -176,7 +176,7 @@ class SessionJobs:
         )
 
     async def _crashed(self, session_id: str, ended: ChildEnded) -> Decision:
-        """Decide what follows a process that ended by itself: whose fault it counts as."""
+        """Decide about a process that ended by itself, by whose fault it counts as."""
         if ended.claimed:
             self._wellness.lived()
             failures = await self._count(session_id, ended.how)
@@ -222,10 +222,10 @@ class SessionJobs:
         return await self._despite_losses(lambda: self._looks.count_failure(session_id, reason))
 
     async def _despite_losses(self, act: Callable[[], Awaitable[_T]]) -> _T:
-        """Write what must not be lost with one connection.
+        """Retry a write that must not be lost with one connection.
 
-        Where the store stays away the worker begins again, and the job, which nobody could end, is
-        recovered.
+        If the store stays unreachable, the worker restarts, and the job, which could not be ended,
+        is recovered.
         """
         for failures in range(1, _WRITES):
             try:
@@ -236,10 +236,10 @@ class SessionJobs:
         return await act()
 
     async def _hand_back(self, session_id: str) -> None:
-        """Have another worker go on; where the store is away, the sweep does."""
+        """Enqueue the session for another worker; if the store is unreachable, the sweep does."""
         try:
             await self._looks.wake(session_id)
-        except Exception as error:  # noqa: BLE001 (whatever it is, the worker ends)
+        except Exception as error:  # noqa: BLE001 (the worker ends in any case)
             _log.warning("fleet.job.not_handed_back", session_id=session_id, reason=words_of(error))
 
     def _log_look(self, look: Look, session_id: str, job_id: int) -> None:

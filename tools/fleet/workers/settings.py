@@ -1,4 +1,4 @@
-"""What a worker of the fleet is set to, in one place."""
+"""All settings of a fleet's worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...harness.submission import DEFAULT_QUEUE, is_queue
 from .backoff import Backoff
 
 LIMIT_HEARTBEATS: Final = 5
-"""How many heartbeats a worker may miss before others take its sessions over, by default."""
+"""The default number of missed heartbeats after which others take a worker's sessions over."""
 MAINTENANCE_QUEUE: Final = "agentforge-maint"
 
 _RECONNECT: Final = Backoff(wait_s=0.5, factor=2.0, at_most_s=10.0)
@@ -36,30 +36,30 @@ def _queues(_instance: object, _attribute: object, value: tuple[str, ...]) -> No
 
 @frozen(kw_only=True)
 class FleetSettings:
-    """What a worker does, and how long it waits for what. Times are in seconds.
+    """The settings of a worker. Times are in seconds.
 
     Attributes:
         concurrency: How many sessions it runs at once, each in a process of its own.
-        queues: The queues that it takes jobs of.
-        allowed: What its person allows those who submit, as the queues of such sessions have it.
-        heartbeat_s: How often it says that it is alive.
-        limit_s: After how long without a heartbeat others take its sessions over; all workers of
-            a fleet agree on it.
-        poll_s: How often it looks for jobs and stops where no notification came.
-        grace_s: How long sessions may go on once it was asked to stop; then they are handed back.
+        queues: The queues that it takes jobs from.
+        allowed: What its person allows submitters, as queue names of such sessions.
+        heartbeat_s: The interval of its heartbeats.
+        limit_s: The time without a heartbeat after which others take its sessions over; the same
+            for all workers of a fleet.
+        poll_s: The interval of polls for jobs and stops without a notification.
+        grace_s: How long sessions may continue after a request to stop; then they are handed back.
         stop_s: How long a session's process may take to stop before it is killed.
         give_up_s: How long it tries to reach the store before it ends with an error.
-        reconnect: How it waits between these attempts.
+        reconnect: The waits between these attempts.
         crashes: How often a session's process may end by itself, in a row and in one phase, before
             the session is paused.
-        crash: How long the session waits after each; and how long the worker takes no sessions
-            where its processes end before they have one.
-        refused: How long a session waits that another worker of those that may was not allowed.
-        busy_s: After how long a session is looked at again that is run outside the fleet.
-        jobs_kept_hours: How long jobs that have ended are kept, in hours.
-        sweep_at: When sessions that lost their job are looked for, as cron has it with seconds as a
-            sixth field; None for never.
-        prune_at: When ended sessions are pruned, as cron has it; None for never.
+        crash: The session's waits after each; also how long the worker takes no sessions if its
+            processes end before they have one.
+        refused: The waits of a session that another allowed worker refused.
+        busy_s: The wait before another look at a session that is run outside the fleet.
+        jobs_kept_hours: How long ended jobs are retained, in hours.
+        sweep_at: When sessions that lost their job are searched for, in cron syntax with seconds as
+            a sixth field; None for never.
+        prune_at: When ended sessions are pruned, in cron syntax; None for never.
     """
 
     concurrency: int = field(default=1, validator=_positive)
@@ -88,11 +88,11 @@ class FleetSettings:
 
     @property
     def served(self) -> tuple[str, ...]:
-        """The queues whose jobs it takes: also of sessions that need what it is allowed."""
+        """The queues that it takes jobs from, including those for what it is allowed."""
         also = [f"{queue}@{needs}" for queue in self.queues for needs in self.allowed]
         return (*self.queues, *also)
 
     @property
     def maintenance_poll_s(self) -> float:
-        """How often it looks for maintenance to do."""
+        """The interval of polls for maintenance."""
         return min(1.0, self.heartbeat_s)

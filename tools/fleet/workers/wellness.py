@@ -1,8 +1,8 @@
-"""Whether the session processes of a worker live long enough to have a session.
+"""Whether the session processes of a worker live long enough to claim a session.
 
-One that ends before it has claimed its session says nothing of that session: the machine is short
-of memory or descriptors, its installation is broken. Such a worker takes no sessions for a while,
-ever longer, and starts a process without one before it takes the next.
+A process that ends before it has claimed its session gives no information about it: the machine is
+short of memory or descriptors, or the installation is broken. Such a worker takes no sessions for a
+while, ever longer, and starts a process without one before it takes the next.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _log = get_logger("agentforge.fleet")
 
 @define(eq=False)
 class Wellness:
-    """What is known of the processes of one worker.
+    """The state of one worker's processes.
 
     Args:
         settings: The worker's.
         start: Starts a process that waits for a session; raises `ChildEnded`.
         random: Returns a number from 0 up to 1.
-        monotonic: The time, in seconds.
+        monotonic: The clock, in seconds.
     """
 
     _settings: FleetSettings
@@ -39,7 +39,7 @@ class Wellness:
 
     @property
     def problem(self) -> str | None:
-        """Why the worker takes no sessions, in words; None where it does."""
+        """Why the worker takes no sessions, in words; None if it does."""
         if self._how is None:
             return None
         return (
@@ -48,9 +48,9 @@ class Wellness:
         )
 
     def ended(self, how: str) -> float:
-        """Note that a process ended before it had its session; return for how long none is taken.
+        """Record a process that ended before it had its session; return how long none is taken.
 
-        Processes that were started before that time are one failure, not several.
+        Failures until then count as one.
         """
         now = self._monotonic()
         if now >= self._until:
@@ -62,11 +62,11 @@ class Wellness:
         return wait
 
     def lived(self) -> None:
-        """Note that a process had its session."""
+        """Record that a process had its session."""
         self._in_a_row, self._until, self._how = 0, float("-inf"), None
 
     async def may_take(self) -> bool:
-        """Return whether the worker may take a session now; after a failure a process is tried."""
+        """Return whether the worker may take a session now; after a failure, test a process."""
         if self._how is None:
             return True
         if self._monotonic() < self._until:

@@ -1,8 +1,8 @@
-"""A worker of the fleet: takes jobs, says that it is alive, looks after the fleet, and ends well.
+"""A worker of the fleet: takes jobs, writes heartbeats, maintains the fleet, and ends in order.
 
-It does no work of its own: sessions run in its children, so that nothing keeps it from saying that
-it is alive. procrastinate ends a worker, without an error, when it loses the database; so whatever
-ends it without having been asked to is begun again.
+It does no work of its own: sessions run in its children, so that nothing delays its heartbeats.
+procrastinate ends a worker, without an error, when it loses the database; so a worker that ends
+without a request to stop is restarted.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ _MAINTENANCE_AT_ONCE: Final = 3
 class FleetWorker:
     """One worker, until it is stopped.
 
-    Guarantees: sessions that run when it is stopped end within the grace or are handed back; a
-    job that it took is ended or handed back, and where it is killed others take its session over
-    once it was silent for the limit; it begins again when the store was away.
+    Guarantees: when it is stopped, running sessions end within the grace period or are handed back;
+    a job that it took is ended or handed back, and if it is killed, others take its session over
+    once it was silent for the limit; it restarts after an outage of the store.
 
     Args:
         url: The store.
-        settings: What it does, and how long it waits.
-        children: What runs sessions.
-        metrics: What it measures.
-        check: Raises, in a thread, where the store can't be worked with as it is; what another
-            try may mend is waited for, all else ends the worker.
+        settings: The worker's settings.
+        children: Runs sessions.
+        metrics: The worker's metrics.
+        check: Raises, in a thread, if the store can't be used in its present state; a retryable
+            error is waited for, all others end the worker.
         prune: Prunes ended sessions, in a thread; None: nothing is pruned.
         random: Returns a number from 0 up to 1.
-        monotonic: The time, in seconds.
+        monotonic: The clock, in seconds.
     """
 
     _url: str
@@ -83,19 +83,19 @@ class FleetWorker:
 
     @property
     def metrics(self) -> FleetMetrics:
-        """What it measures."""
+        """The worker's metrics."""
         return self._metrics
 
     @property
     def problem(self) -> str | None:
-        """Why it is not well, in words; None where it is."""
+        """Why it is not well, in words; None if it is."""
         silent = self._monotonic() - self._alive_at
         if self._problem is None and silent > self._settings.limit_s:
             return f"its last heartbeat was seen {silent:.0f} s ago"
         return self._problem or self._wellness.problem
 
     async def measured(self) -> bytes:
-        """Return what it measures; how much waits is as it last was where the store is away."""
+        """Return its metrics; while the store is unreachable, waiting jobs are the last known."""
         if self._queue is not None:
             with suppress(ConnectorException):
                 self._metrics.waits(*await self._queue.waiting())
@@ -104,7 +104,7 @@ class FleetWorker:
     # ----------------------------------------------------------------------------------- the life
 
     def stop(self) -> None:
-        """Take no more jobs, let sessions go on for the grace, then end; the second time, end now.
+        """Take no more jobs; end after the sessions' grace period, on a second call at once.
 
         Call it on the worker's event loop.
         """
@@ -120,8 +120,8 @@ class FleetWorker:
         """Work until `stop`.
 
         Raises:
-            FleetStopped: The store was not reached for as long as the settings say.
-            AgentForgeError: What the check raised, and no other try may mend.
+            FleetStopped: The store was not reached within the settings' limit.
+            AgentForgeError: The check raised it, and a retry can't help.
         """
         failures, well_at = 0, self._monotonic()
         try:
@@ -226,7 +226,7 @@ class FleetWorker:
             concurrency=settings.concurrency,
             fetch_job_polling_interval=settings.poll_s,
             abort_job_polling_interval=settings.poll_s,
-            shutdown_graceful_timeout=0.0,  # where the store is lost; else `_serve` says it
+            shutdown_graceful_timeout=0.0,  # if the store is lost; otherwise `_serve` sets it
         )
 
     def _worker(self, app: App, name: str, queues: Iterable[str], **more: Any) -> Worker:
@@ -243,9 +243,9 @@ class FleetWorker:
     async def _watch(
         self, queue: FleetQueue, work: Worker, care: Worker, jobs: SessionJobs
     ) -> None:
-        """See that the heartbeats are written, and write them where procrastinate does not.
+        """Check that the heartbeats are written, and write them where procrastinate does not.
 
-        It writes none once it takes no more jobs, though its jobs go on.
+        It writes none once it takes no more jobs, though its jobs continue.
         """
         described: int | None = None
         said: str | None = None
@@ -280,7 +280,7 @@ class FleetWorker:
 
 
 def _is_final(error: AgentForgeError) -> bool:
-    """Return whether a worker ends with an error instead of beginning again."""
+    """Return whether a worker ends with an error instead of restarting."""
     return not error.retryable and not isinstance(error, FleetStopped)
 
 

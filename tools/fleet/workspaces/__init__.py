@@ -1,1 +1,1 @@
-"""Workspaces on several machines: their snapshots in the object store, and what stays here."""
+"""Workspaces on several machines: their snapshots in the object store, and the local copies."""

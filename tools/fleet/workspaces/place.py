@@ -1,7 +1,7 @@
-"""The name by which a directory of sessions is known to all machines of a fleet.
+"""The name by which all machines of a fleet know a directory of sessions.
 
-It is random and kept in the directory. A copy of the directory is another place, since what is in
-it grows old: the name counts for the directory alone that it was made in.
+It is random and stored in the directory. A copy of the directory is another place, since its
+contents become outdated: the name is valid only for the directory that it was created in.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def _random_id() -> str:
 
 
 def place_of(base: Path, fs: FileSystem, *, token: Callable[[], str] = _random_id) -> str:
-    """Return the name of a directory of sessions; it gets one the first time.
+    """Return the name of a directory of sessions, creating it the first time.
 
     Args:
-        base: The directory; it is made if it is not there.
+        base: The directory; it is created if it is missing.
         fs: The file system.
-        token: Gives random names of 32 hexadecimal digits.
+        token: Returns random names of 32 hexadecimal digits.
 
     Raises:
         WriteError: The disk or its permissions.
@@ -57,7 +57,7 @@ def place_of(base: Path, fs: FileSystem, *, token: Callable[[], str] = _random_i
 
 
 def _read(fs: FileSystem, base: Path) -> str | None:
-    """Return the name that was given to this very directory; None where it has none."""
+    """Return the name created in this very directory; None if it has none."""
     try:
         path = base / PLACE_FILE
         data = read_regular_file(fs, str(path), path=path, max_bytes=_MAX_BYTES)

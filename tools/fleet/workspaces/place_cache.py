@@ -1,4 +1,4 @@
-"""The bound of what a place keeps of sessions: those that went elsewhere, or ended, make room."""
+"""Limits the disk space of a place: sessions that moved elsewhere, or ended, are removed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ...harness.session_ports import SessionPlaces
 from ..objects.pack_index import PackIndex
 
 DEFAULT_BYTES: Final = 20 << 30
-"""What a place keeps of sessions, in bytes, where nothing else is said."""
+"""The default limit of a place's sessions, in bytes."""
 _BLOCK: Final = 512
 _DEPTH: Final = 200
 _log = get_logger("agentforge.snapshots")
@@ -43,21 +43,21 @@ def trim(
     max_bytes: int,
     fs: FileSystem | None = None,
 ) -> Sequence[str]:
-    """Remove directories of sessions until no more than so many bytes are left.
+    """Remove directories of sessions until they take up at most `max_bytes`.
 
-    Only a session goes that was taken up elsewhere since, or has ended, all of whose snapshots are
-    in the object store, and that nothing works on or holds; the one that was used least recently
-    goes first.
+    Only sessions that were taken up elsewhere since, or have ended, are removed, if all their
+    snapshots are in the object store and nothing works on them or holds them; the least recently
+    used one first.
 
     Args:
         places: The sessions on this machine.
-        index: Knows where they are worked in, and their packs.
+        index: Knows their places and their packs.
         place: The name of this place.
-        max_bytes: The most that the directories take up on the disk, in bytes.
+        max_bytes: The limit of all directories on the disk, in bytes.
         fs: The file system.
 
     Returns:
-        The sessions whose directories went.
+        The sessions whose directories were removed.
 
     Raises:
         AgentForgeError: The index does not answer.
@@ -87,7 +87,7 @@ def trim(
 
 
 def _kept(fs: FileSystem, base: Path) -> Iterator[_Kept]:
-    """Look at what each session's directory takes up."""
+    """Measure each session's directory."""
     try:
         names = sorted(os.listdir(base))
     except FileNotFoundError:
@@ -115,7 +115,7 @@ def _kept(fs: FileSystem, base: Path) -> Iterator[_Kept]:
 
 
 def _is_stored(directory: Path, stored: Collection[str]) -> bool:
-    """Return whether a directory has nothing that is nowhere else."""
+    """Return whether all contents of a directory are stored elsewhere."""
     if (directory / SESSION_FILE).exists():
         return False  # another store's session
     if not stored:

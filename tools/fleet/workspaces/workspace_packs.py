@@ -1,8 +1,8 @@
-"""Workspaces for many machines: snapshots go to the object store, and come from there.
+"""Workspaces for many machines: snapshots are exchanged through the object store.
 
-The order is what keeps them whole: the pack is durable, then the index names it, then the caller
-saves the session that refers to its snapshots. A kill in between leaves a pack that nothing names,
-which `collect` removes, or snapshots that nothing refers to.
+The order keeps them consistent: the pack is durable, then the index names it, then the caller saves
+the session that refers to its snapshots. A kill in between leaves a pack without a name, which
+`collect` removes, or snapshots without references.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from ..objects.pack_index import Pack, PackIndex, PackKind, Place
 from .place import place_of
 
 COLLECTED_AFTER_S: Final = 86_400.0
-"""After this long, in seconds, nobody is about to name a pack that was stored."""
+"""The age, in seconds, from which an unnamed pack is not about to be named."""
 MANY_PACKS: Final = 40
-"""How many packs of a session are put into one."""
+"""The number of packs from which a session's packs are merged."""
 _BATCH: Final = 500
 _PACK: Final = r"(session_[0-9a-f_]+)/\.?[0-9a-f]{64}\.pack(?:\.new-[A-Za-z0-9_-]+\.tmp)?"
 _log = get_logger("agentforge.snapshots")
 
 
 class WorkspaceElsewhere(AgentForgeError, kind=ErrorKind.REFUSED):
-    """A session's files are on another machine and can't be had here; nothing was changed."""
+    """A session's files are on another machine and not available here; nothing was changed."""
 
     session_id: str
     host: str | None
-    """The machine that worked on it last, as far as it is known."""
+    """The machine that worked on it last, if known."""
     reason: str
 
     def __str__(self) -> str:
@@ -56,7 +56,7 @@ class WorkspaceElsewhere(AgentForgeError, kind=ErrorKind.REFUSED):
 
 
 class WorkspaceMoved(AgentForgeError, kind=ErrorKind.CONFLICT, retryable=True):
-    """Another worker took the session up meanwhile; this one has let go of it."""
+    """Another worker has taken the session up; this one has released it."""
 
     message = """session {session_id} was taken up by another worker meanwhile; nothing of it was
     changed here. Try again once that one has ended."""
@@ -65,11 +65,11 @@ class WorkspaceMoved(AgentForgeError, kind=ErrorKind.CONFLICT, retryable=True):
 
 @frozen
 class Collected:
-    """What a collection removed.
+    """The result of a collection.
 
     Attributes:
-        objects: How many objects.
-        size: How many bytes they had.
+        objects: The number of removed objects.
+        size: Their bytes.
     """
 
     objects: int = 0
@@ -78,15 +78,15 @@ class Collected:
 
 @define(eq=False)
 class WorkspacePacks:
-    """The packs of the sessions of one store, as one machine has them.
+    """One machine's access to the packs of a store's sessions.
 
     Args:
         index: Knows all packs.
-        objects: Has them; None: workspaces stay where they are.
+        objects: Stores them; None: workspaces are not exchanged.
         base: The directory of the sessions on this machine.
         fs: The file system.
         host: What to call this machine in messages.
-        many: How many packs of a session are put into one.
+        many: The number of packs from which a session's packs are merged.
     """
 
     index: PackIndex
@@ -101,17 +101,17 @@ class WorkspacePacks:
         """The name of this machine's directory of sessions."""
         return place_of(self._base, self._fs)
 
-    # ----------------------------------------------------------------------------- whose it is
+    # ----------------------------------------------------------------------------- ownership
 
     def is_last(self, place: Place | None) -> bool:
-        """Return whether a session was worked in here last, or nowhere yet."""
+        """Return whether this place is a session's last one, or it has none yet."""
         return place is None or place.place == self.here
 
     def take_up(self, session_id: str, former: Place | None) -> None:
-        """Note that the session is worked in here from now on.
+        """Make this place the session's place.
 
         Raises:
-            WorkspaceMoved: Another took it up meanwhile.
+            WorkspaceMoved: Another has taken it up.
             AgentForgeError: The index does not answer.
         """
         if former is not None and former.place == self.here:
@@ -126,13 +126,13 @@ class WorkspacePacks:
     def push(
         self, session_id: str, kind: PackKind, snapshots: Snapshots, *, boundary: str | None = None
     ) -> None:
-        """Store what the object store lacks of a session's snapshots, and name it in the index.
+        """Store the snapshots of a session that the object store lacks, and name them in the index.
 
         Args:
             session_id: The session.
             kind: What the snapshots are of.
-            snapshots: They.
-            boundary: The person's commit that the work began from, whose history stays here.
+            snapshots: The snapshots.
+            boundary: The person's commit that the work started from, whose history stays here.
 
         Raises:
             ObjectStoreError: The store refused, or does not answer.
@@ -154,7 +154,7 @@ class WorkspacePacks:
     ) -> None:
         """Store a pack, then have the index name it."""
         objects = self._objects
-        assert objects is not None  # noqa: S101 (the callers have looked)
+        assert objects is not None  # noqa: S101 (the callers have checked)
         with tempfile.TemporaryFile(dir=snapshots.repository.directory.parent) as file:
             written = snapshots.write_pack(known, file, boundary=boundary)
             if written is None:
@@ -186,14 +186,14 @@ class WorkspacePacks:
         *,
         boundary: str | None = None,
     ) -> None:
-        """Put the packs of a session into one where there are many, so that few are fetched.
+        """Merge the packs of a session where there are many, so that few are fetched.
 
         Args:
             session_id: The session.
             kind: What the snapshots are of.
-            snapshots: They; all that are here stay.
+            snapshots: The snapshots; all local ones stay.
             wanted: Those that the session refers to.
-            boundary: The person's commit that the work began from, whose history stays here.
+            boundary: The person's commit that the work started from, whose history stays here.
 
         Raises: as `push`.
         """
@@ -221,18 +221,18 @@ class WorkspacePacks:
         boundary: str | None = None,
         object_format: str = "sha1",
     ) -> str | None:
-        """Have all snapshots of a session here that the index knows; return the newest.
+        """Fetch all snapshots of a session that the index knows; return the newest.
 
         Args:
             session_id: The session.
             kind: What the snapshots are of.
-            snapshots: Where they are kept here; made if need be.
-            boundary: The person's commit that the work began from.
+            snapshots: The local snapshots; created if necessary.
+            boundary: The person's commit that the work started from.
             object_format: That of their repository.
 
         Raises:
             WorkspaceElsewhere: No object store is configured here.
-            ObjectDamaged: A pack is damaged, and ObjectMissing: one is not there any more.
+            ObjectDamaged: A pack is damaged, and ObjectMissing: one no longer exists.
             ObjectStoreError: The store does not answer.
             AgentForgeError: The index does not answer, or the disk refused.
         """
@@ -256,8 +256,8 @@ class WorkspacePacks:
         return rows[-1].snapshots[-1]
 
     def _fetched(self, session_id: str, row: Pack) -> Callable[..., object]:
-        """Return what fetches a pack; whatever its row says, an object of the session itself."""
-        assert self._objects is not None  # noqa: S101 (the caller has looked)
+        """Return a function that fetches a pack, by a key that is always the session's own."""
+        assert self._objects is not None  # noqa: S101 (the caller has checked)
         key = self._key(session_id, row.sha256)
         return partial(fetch_checked, self._objects, key, row.sha256)
 
@@ -267,7 +267,7 @@ class WorkspacePacks:
     def refusal(
         self, session_id: str, place: Place | None, reason: str | None = None
     ) -> WorkspaceElsewhere:
-        """Return why a session's files can't be had here; by default that no store has them."""
+        """Return why a session's files are not available here; by default, no store has them."""
         if reason is None and self._objects is None:
             reason = (
                 "no object store is configured here that has its files (--objects, "
@@ -289,17 +289,17 @@ def collect(
 ) -> Collected:
     """Remove the packs that no session names: of deleted sessions, and of killed workers.
 
-    What was stored only just now stays: its worker may be about to name it. Objects that are none
-    of ours, and those of another index, are not touched.
+    Recent objects stay: their worker may be about to name them. Objects that are not ours, and
+    those of another index, are not touched.
 
     Args:
         index: Knows all packs.
-        objects: Has them.
+        objects: Stores them.
         older_than_s: The age below which an object stays in any case, in seconds.
         clock: The time.
 
     Raises:
-        AgentForgeError: One of them does not answer; what is removed is removed.
+        AgentForgeError: One of them does not answer; objects removed before stay removed.
     """
     until = clock() - timedelta(seconds=older_than_s)
     ours = re.compile(f"{re.escape(index.space)}/{_PACK}")

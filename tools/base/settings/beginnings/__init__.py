@@ -1,1 +1,1 @@
-"""How a project is begun: what it holds, and the files it starts with."""
+"""How a project is set up: what it contains, and the files it starts with."""

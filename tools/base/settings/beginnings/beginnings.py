@@ -1,4 +1,4 @@
-"""What a project of each kind begins with: where its first component goes, and what judges it.
+"""The setup of each kind of project: where its first component goes, and what judges it.
 
 Each language has its layout, its test files and its runner; a specification and a gate have to fit
 all three. Nothing is run.
@@ -28,18 +28,18 @@ _RUNNERS: Final = {
     "mocha": GateConfiguration(command="npx --no mocha --reporter=tap", report="tap"),
     "ava": GateConfiguration(command="npx --no ava --tap", report="tap"),
 }
-"""What JavaScript's runners are told, that their report is read; jest has none of its own."""
+"""The commands of JavaScript's runners that produce a readable report; jest has no such report."""
 
 
 @frozen(kw_only=True)
 class Beginning:
-    """What a project begins with.
+    """The setup of a new project.
 
     Attributes:
         template: The file of its specification among the templates.
-        values: What stands in the template for its names.
+        values: The values of the template's names.
         gate: The command that judges components in this language, or None: the sandbox does.
-        checks: The command that runs the tests there are, where the sandbox can't; or None.
+        checks: The command that runs the existing tests, where the sandbox can't; or None.
         mounts: Folders of the checkout with installed dependencies that the command needs.
     """
 
@@ -51,7 +51,7 @@ class Beginning:
 
 
 def beginning_of(folder: OpenFolder, facts: ProjectFacts) -> Beginning:
-    """Return what a project begins with; one of no known kind with a module of Python."""
+    """Return a project's setup; a project of unknown kind gets a Python module."""
     if facts.language == "javascript":
         return _javascript(folder, facts)
     if facts.language == "rust":
@@ -101,7 +101,7 @@ def _javascript(folder: OpenFolder, facts: ProjectFacts) -> Beginning:
 def _script_gate(
     script: str, packages: set[str], facts: ProjectFacts
 ) -> tuple[GateConfiguration, str]:
-    """Return the command of the runner that a project uses, and its name."""
+    """Return the command of the runner that a project uses, and the runner's name."""
     words = set(re.findall(r"[A-Za-z0-9_-]+", script))
     runner = next((name for name in _RUNNERS if name in words), None)
     if runner is None and not script:
@@ -135,7 +135,7 @@ def _rust(folder: OpenFolder) -> Beginning:
 
 
 def _member(folder: OpenFolder, document: Mapping[str, Any]) -> str:
-    """Return the folder of a workspace's first member, with a slash; "" where none is found."""
+    """Return the folder of a workspace's first member, with a slash; "" if there is none."""
     members = table_of(document, "workspace").get("members")
     for member in members if isinstance(members, list) else ():
         parts = member.split("/") if isinstance(member, str) else [""]

@@ -1,7 +1,7 @@
-"""Which kind of project a folder holds, from the files that package managers and build tools read.
+"""Detects a folder's kind of project from the files that package managers and build tools read.
 
-Nothing is run, and nothing is imported. A file that can't be read, is too large or makes no sense
-says nothing; what then stays unknown is for the person to fill in.
+Nothing is run, and nothing is imported. A file that is unreadable, too large or invalid is ignored;
+the person fills in what stays unknown.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _PYTEST: Final = re.compile(r"\bpytest\b")
 
 @frozen(kw_only=True)
 class Detected:
-    """What was found out, and from what.
+    """The detected kind of project, and the evidence.
 
     Attributes:
-        facts: What kind of project it is.
-        because: The files that say so, in the order in which they were asked.
+        facts: The kind of project.
+        because: The files that the facts come from, in the order in which they were read.
     """
 
     facts: ProjectFacts
@@ -51,11 +51,11 @@ class Detected:
 
 
 def detect_project(folder: OpenFolder) -> Detected:
-    """Find out what kind of project a folder holds.
+    """Detect the kind of project in a folder.
 
     The first of pyproject.toml (or setup.cfg, setup.py), package.json, Cargo.toml and go.mod
-    decides; a Makefile with a target `test` or `check` says how the tests are run where nothing
-    nearer does.
+    decides; the target `test` or `check` of a Makefile is the test command where no more specific
+    file gives one.
     """
     ways: tuple[Callable[[OpenFolder], Detected | None], ...] = (_python, _javascript, _rust, _go)
     found = next((one for way in ways if (one := way(folder)) is not None), None)
@@ -94,7 +94,7 @@ def _python(folder: OpenFolder) -> Detected | None:
 
 
 def _python_source(folder: OpenFolder, document: Mapping[str, Any]) -> str:
-    """Return the folder that imports begin in: what the build says, else `src` where it is used."""
+    """Return the folder that imports start in: the build's setting, else `src` where it is used."""
     tools = table_of(document, "tool")
     where = table_of(table_of(table_of(tools, "setuptools"), "packages"), "find").get("where")
     if isinstance(where, list) and len(where) == 1 and _is_plain(where[0]):
@@ -107,7 +107,7 @@ def _python_source(folder: OpenFolder, document: Mapping[str, Any]) -> str:
 
 
 def _python_tests(folder: OpenFolder, document: Mapping[str, Any], tests: tuple[str, ...]) -> str:
-    """Return the command of the tests: pytest, where anything names it; else unittest."""
+    """Return the test command: pytest if any file mentions it, else unittest."""
     told = [folder.text(name) or "" for name in ("requirements.txt", "requirements-dev.txt")]
     told += [folder.text(name) or "" for name in ("pyproject.toml", "setup.cfg", "tox.ini")]
     pytest = folder.has("pytest.ini") or any(map(_PYTEST.search, told))
@@ -170,7 +170,7 @@ def _go(folder: OpenFolder) -> Detected | None:
 
 
 def _manager(folder: OpenFolder, language: str) -> tuple[str | None, str | None]:
-    """Return the package manager whose lock file is there, and that file."""
+    """Return the package manager whose lock file exists, and that file."""
     for name, manager in _LOCKS[language]:
         if folder.has(name):
             return manager, name
@@ -192,7 +192,7 @@ def table_of(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def toml_of(text: str | None) -> Mapping[str, Any]:
-    """Read a TOML document; an empty one where it is none."""
+    """Parse a TOML document; return an empty one if it is invalid."""
     try:
         return tomllib.loads(text or "")
     except (ValueError, RecursionError):
@@ -200,7 +200,7 @@ def toml_of(text: str | None) -> Mapping[str, Any]:
 
 
 def json_of(text: str | None) -> Mapping[str, Any]:
-    """Read a JSON object; an empty one where it is none."""
+    """Parse a JSON object; return an empty one if it is invalid."""
     try:
         document = json.loads(text or "")
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """The examples that come with the package: workflows of scripts, each in a folder of its own.
 
-They are the repository's `examples/workflows`: `example_workflows` is a link to it, whose files the
-wheel has in its place.
+They are the repository's `examples/workflows`: `example_workflows` is a link to it; the wheel
+contains the files in its place.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class Example:
     """A workflow that comes with the package.
 
     Attributes:
-        name: What it is called.
-        workflow: Its workflow file; what that names is beside it.
+        name: Its name.
+        workflow: Its workflow file; the files that it names are beside it.
     """
 
     name: str
     workflow: Path
 
     def files(self) -> dict[str, bytes]:
-        """Return all of its files, by name."""
+        """Return the contents of all its files, by name."""
         return {
             one.name: one.read_bytes()
             for one in sorted(self.workflow.parent.iterdir())

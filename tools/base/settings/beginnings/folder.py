@@ -1,4 +1,4 @@
-"""A folder of a person's, looked into by descriptor: over no link, and never blocking."""
+"""A person's folder, read by descriptor: following no link, and never blocking."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_BYTES: Final = 4 << 20
 
 @frozen
 class OpenFolder:
-    """A folder that is held open; what is a link, special or too large is as if it were not there.
+    """An open folder; links, special files and files that are too large count as missing.
 
     Attributes:
         fs: The file system.
@@ -51,7 +51,7 @@ class OpenFolder:
         return True
 
     def is_directory(self, name: str) -> bool:
-        """Return whether there is a directory of this name, and no link."""
+        """Return whether there is a directory of this name; a link to one is not."""
         try:
             fd = open_directory(self.fs, name, dir_fd=self.fd)
         except OSError:
@@ -60,7 +60,7 @@ class OpenFolder:
         return True
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Return what a directory in it holds; nothing where it is none."""
+        """Return the entries of a subdirectory; nothing if it is not a directory."""
         try:
             fd = open_directory(self.fs, name, dir_fd=self.fd)
         except OSError:

@@ -1,9 +1,8 @@
-"""Begins a project: its configuration, a specification, a workflow, lines in .gitignore.
+"""Sets up a project: its configuration, a specification, a workflow, lines in .gitignore.
 
-Each file is written whole, atomically and durably, and the configuration last, so that it names
-nothing that is not there; a run that was killed is finished by the next one. Nothing that exists is
-changed without `force`, but for lines that are added to .gitignore. No link is followed below the
-folder.
+Each file is written completely, atomically and durably, and the configuration last, so that it
+names no missing file; the next run completes a killed one. Existing files are not changed without
+`force`, except for lines added to .gitignore. No link is followed below the folder.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from .scaffold_content import IGNORED, configuration_text, with_ignored
 SPECIFICATION: Final = f"{NAME}/specs/greeting.yaml"
 WORKFLOW: Final = f"{NAME}/workflows/hello/workflow.yaml"
 CHECKS: Final = f"{NAME}/workflows/checks/workflow.yaml"
-"""The workflow of a project whose tests no sandbox runs."""
+"""The workflow of a project whose tests the sandbox can't run."""
 _TEMPLATES: Final = Path(__file__).resolve().parent / "templates"
 _IGNORE: Final = ".gitignore"
 _MAX_BYTES: Final = 4 << 20
@@ -51,7 +50,7 @@ _MODE: Final = 0o644
 
 
 class Change(StrEnum):
-    """What becomes of a file."""
+    """What a scaffold does with a file."""
 
     WRITTEN = "written"
     REPLACED = "replaced"
@@ -66,11 +65,11 @@ class PlannedFile:
     """One file of a scaffold.
 
     Attributes:
-        path: Where it is, relative to the folder.
-        change: What becomes of it: KEPT is one that exists and differs, UNCHANGED one that holds
-            just this already, REFUSED one that can't be changed.
-        content: What it is to hold.
-        mode: The mode that it gets.
+        path: Its path, relative to the folder.
+        change: What happens to it: KEPT is one that exists and differs, UNCHANGED one that has this
+            content already, REFUSED one that can't be changed.
+        content: Its new content.
+        mode: Its mode.
         reason: Why it is refused, or None.
     """
 
@@ -82,18 +81,18 @@ class PlannedFile:
 
     @property
     def is_written(self) -> bool:
-        """Whether anything is written."""
+        """Whether the file is written."""
         return self.change in {Change.WRITTEN, Change.REPLACED, Change.EXTENDED}
 
 
 @frozen(kw_only=True)
 class Scaffold:
-    """What beginning a project does, or did.
+    """What setting up a project does, or did.
 
     Attributes:
         folder: The folder, absolute.
-        detected: What kind of project it is.
-        beginning: What it begins with.
+        detected: The detected kind of project.
+        beginning: The project's setup.
         in_repository: Whether it is in a repository.
         files: Its files, in the order in which they are written.
         hides: The data folder above that this one hides for the folder, or None.
@@ -119,22 +118,22 @@ def begin_project(
     dry_run: bool = False,
     fs: FileSystem | None = None,
 ) -> Scaffold:
-    """Write the files that a project begins with.
+    """Write the first files of a project.
 
     Args:
-        folder: The project; it has to be there.
-        force: Whether files that exist are replaced.
-        dry_run: Whether nothing is written.
+        folder: The project; it must exist.
+        force: Whether to replace existing files.
+        dry_run: Whether to write nothing.
         fs: The file system.
 
     Returns:
-        What was written (or, for a dry run, what would be), and what was left as it is.
+        What was written (or, for a dry run, would be), and what was left unchanged.
 
     Raises:
-        ScaffoldRefused: The folder is none, or a link or another thing stands where a folder or
-            file belongs; nothing was written.
-        WriteError: The system refused; what was written until then is whole, and the next run
-            writes the rest.
+        ScaffoldRefused: The folder does not exist, or a link or another kind of entry is where a
+            folder or file belongs; nothing was written.
+        WriteError: The system refused; files written before are complete, and the next run writes
+            the rest.
     """
     system: FileSystem = fs if fs is not None else OsFileSystem()
     path = Path(os.path.realpath(folder))
@@ -154,7 +153,7 @@ def begin_project(
 
 @contextmanager
 def _held(fs: FileSystem, path: Path, *, locked: bool) -> Iterator[int]:
-    """Hold the folder open, and locked against another run where files are written."""
+    """Hold the folder open, and locked against other runs if files are written."""
     fd = fs.open(str(path), DIRECTORY_FLAGS)
     try:
         if not locked:
@@ -199,7 +198,7 @@ def _plan(fs: FileSystem, fd: int, path: Path, *, force: bool) -> Scaffold:
 
 
 def _filled(name: str, values: Mapping[str, str]) -> bytes:
-    """Return a template with its values."""
+    """Return a template filled with values."""
     return Template((_TEMPLATES / name).read_text()).substitute(values).encode()
 
 
@@ -226,7 +225,7 @@ def _planned(
 
 
 def _content(fs: FileSystem, directory_fd: int, path: Path) -> bytes | None:
-    """Return what a file holds; None where it can't be read, as one that differs."""
+    """Return a file's content; None if it can't be read, which counts as a difference."""
     try:
         return read_regular_file(
             fs, path.name, path=path, max_bytes=_MAX_BYTES, directory_fd=directory_fd
@@ -236,7 +235,7 @@ def _content(fs: FileSystem, directory_fd: int, path: Path) -> bytes | None:
 
 
 def _ignore(fs: FileSystem, fd: int, path: Path) -> PlannedFile | None:
-    """Plan .gitignore: where there is a repository, or one is there; None where neither is."""
+    """Plan .gitignore; None if there is neither such a file nor a repository."""
     try:
         status = fs.stat(_IGNORE, dir_fd=fd)
     except FileNotFoundError:

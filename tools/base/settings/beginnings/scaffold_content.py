@@ -1,4 +1,4 @@
-"""What the files of a new project hold; pure."""
+"""The contents of a new project's files; pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .beginnings import Beginning
 from .detection import Detected
 
 IGNORED: Final = ("/.agentforge/sessions/", "/.agentforge/questions/")
-"""The lines of .gitignore: what runs leave; configuration, specifications, workflows are kept."""
+"""The lines of .gitignore: the data of runs, not configuration, specifications or workflows."""
 _LANGUAGES: Final = {
     "python": "a Python project",
     "javascript": "a JavaScript project",
@@ -31,10 +31,11 @@ def configuration_text(
     """Return a commented configuration file.
 
     Args:
-        detected: What kind of project it is; what is not known is left as a comment.
-        beginning: What it begins with; what judges another language than Python is no comment.
+        detected: The kind of project; unknown values become comments.
+        beginning: The project's setup; a gate for another language than Python is not commented
+            out.
         workflow: The workflow that `run` takes, relative to the project.
-        in_repository: Whether sessions can begin from a repository.
+        in_repository: Whether sessions can start from a repository.
     """
     facts = detected.facts
     found = f" Found in {', '.join(detected.because)}." if detected.because else ""
@@ -99,7 +100,7 @@ def _shown_files(facts: ProjectFacts) -> str:
 
 
 def _named(facts: ProjectFacts) -> str:
-    """Name the language that the project's components are written in."""
+    """Return the name of the language of the project's components."""
     return _LANGUAGES.get(facts.language or "", _LANGUAGES["python"]).split()[1]
 
 
@@ -109,7 +110,7 @@ def _repository(*, in_use: bool) -> list[str]:
 
 
 def _gate(gate: GateConfiguration | None, test: str | None) -> list[str]:
-    """Return the command that judges, as a comment where the sandbox does."""
+    """Return the gate's section, commented out where the sandbox judges."""
     kinds = "what it says how the tests ended: junit, tap or exit-code"
     where = "where, if the command has to be told by itself"
     if gate is None or gate.command is None:
@@ -146,12 +147,12 @@ def _line(key: str, value: object, hint: str) -> str:
 
 
 def _value(value: object) -> str:
-    """Write text or a list of texts as TOML, of which JSON's are a part but for one character."""
+    """Format a text or a list of texts as TOML: as JSON, with the one difference escaped."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def described(facts: ProjectFacts) -> str:
-    """Say in one line what kind of project it is."""
+    """Describe a kind of project in one line."""
     if facts.language is None:
         return "no project of a known kind"
     parts = [_LANGUAGES.get(facts.language, "a project")]
@@ -167,9 +168,9 @@ def described(facts: ProjectFacts) -> str:
 
 
 def with_ignored(content: bytes) -> bytes:
-    """Return a .gitignore with the lines added that it lacks; its own line endings are kept.
+    """Return a .gitignore with missing lines added; its own line endings are preserved.
 
-    A line is there if it or one that covers it is, however it is written.
+    A line is not missing if an equivalent or a covering pattern is there, in any spelling.
     """
     present = {_pattern(line) for line in content.decode("utf-8", "replace").splitlines()}
     missing = [line for line in IGNORED if present.isdisjoint(_covering(line))]
@@ -182,13 +183,13 @@ def with_ignored(content: bytes) -> bytes:
 
 
 def _covering(line: str) -> set[str]:
-    """Return the patterns that ignore what a pattern of a folder in .agentforge does."""
+    """Return the patterns that ignore all that a pattern of a folder in .agentforge does."""
     whole, _, _ = _pattern(line).partition("/")
     return {whole, _pattern(line)}
 
 
 def _pattern(line: str) -> str:
-    """Write a pattern in one way: without anchor, trailing slash or star."""
+    """Normalise a pattern: without anchor, trailing slash or star."""
     plain = line.strip().removeprefix("**/").removeprefix("/")
     for ending in ("/**", "/*", "/"):
         plain = plain.removesuffix(ending)

@@ -1,4 +1,4 @@
-"""How far receivers of events were told, in a PostgreSQL store."""
+"""The progress of event receivers, in a PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _log = get_logger("agentforge.feed")
 
 
 class PostgresReceiver:
-    """What is kept for one receiver. A `harness.feed_port.Receiver`.
+    """The state of one receiver. A `harness.feed_port.Receiver`.
 
-    While it is held, a connection of its own has an advisory lock, and what is kept is kept by
-    that connection: who has lost it, keeps nothing over who holds it then.
+    While it is held, a connection of its own has an advisory lock, and writes use that connection:
+    a holder that has lost it can't overwrite the next holder's state.
 
     Args:
-        database: Where.
+        database: The database.
         name: The receiver's name.
     """
 
@@ -51,7 +51,7 @@ class PostgresReceiver:
 
     @contextmanager
     def held(self, *, timeout_s: float = 0.0) -> Iterator[bool]:
-        """Hold the receiver against other processes; see `Receiver`."""
+        """Lock the receiver against other processes; see `Receiver`."""
         connection = self._database.lend()
         try:
             with self._database.errors():
@@ -72,14 +72,14 @@ class PostgresReceiver:
         self._database.give_back(connection)
 
     def read(self) -> bytes | None:
-        """Return what was kept, or None; see `Receiver`."""
+        """Return the stored progress, or None; see `Receiver`."""
         row = self._database.one(
             "select state from agentforge.receivers where name = %s", (self._name,)
         )
         return None if row is None else str(row[0]).encode()
 
     def keep(self, data: bytes) -> None:
-        """Keep how far it was told, in one transaction; see `Receiver`."""
+        """Store the progress, in one transaction; see `Receiver`."""
         with self._keeping() as connection:
             connection.execute(
                 "insert into agentforge.receivers (name, state) values (%s, %s) "
@@ -100,7 +100,7 @@ class PostgresReceiver:
         return WriteError(path=Path(self.where), operation="keep", cause=error)
 
     def left(self) -> dict[str, list[LeftEvent]]:
-        """Return what removed sessions left for it; see `Receiver`."""
+        """Return the events that removed sessions left for it; see `Receiver`."""
         rows = self._database.all(
             "select session_id, events from agentforge.receiver_events where receiver = %s "
             "order by session_id",
@@ -112,7 +112,7 @@ class PostgresReceiver:
         }
 
     def forget_left(self, session_id: str) -> None:
-        """Drop what a removed session left; see `Receiver`."""
+        """Drop the events that a removed session left; see `Receiver`."""
         with self._keeping() as connection:
             connection.execute(
                 "delete from agentforge.receiver_events where receiver = %s and session_id = %s",
@@ -120,18 +120,18 @@ class PostgresReceiver:
             )
 
     def forget(self) -> None:
-        """Drop all that is kept for it, in one transaction; see `Receiver`."""
+        """Drop all that is stored for it, in one transaction; see `Receiver`."""
         with self._keeping() as connection:
             connection.execute("delete from agentforge.receivers where name = %s", (self._name,))
 
 
 def keep_untold(connection: Connection, session: SessionContext) -> None:
-    """Keep, in the transaction that removes a session, what receivers have not had of it."""
+    """Store, in the transaction that removes a session, the events receivers have not had of it."""
     rows = connection.execute(_RECEIVERS).fetchall()
     for name, kept, count in rows:
         try:
             events = _untold(connection, ReceiverState.decoded(kept.encode()), session)
-        except ValueError:  # a state that is none begins anew
+        except ValueError:  # an invalid state starts over
             continue
         if events and count >= MOST_REMOVED:
             _log.warning("feed.not_kept", receiver=name, session_id=session.session_id)

@@ -1,10 +1,9 @@
-"""Sessions in PostgreSQL that may hold some words: sifted by the server, by all their rows.
+"""Sessions in PostgreSQL that may contain some words: filtered by the server, by all their rows.
 
-A row has its entry as a session's file would say it. What is looked for in it are parts of words
-that stand there as they are; the rows that have them all may still not have the words, so whether
-a session does is found out from the session itself. An index of all that was ever said would have
-to be changed with each save, so there is none: a search looks at each session that fits, the last
-changed first, and stops when its reader has enough.
+A row has its entry as a session's file would have it. The filter looks for parts of words that
+appear there unchanged; rows with all parts may still lack the words, so the session itself decides.
+An index of all text would have to change with each save, so there is none: a search examines each
+session that fits, the last changed first, and stops when its reader has enough.
 """
 
 from __future__ import annotations
@@ -27,16 +26,17 @@ FOLDED_TO_ASCII: Final = {
     for letter in "\u00df\u0130\u0149\u017f\u01f0\u1e96\u1e97\u1e98\u1e99\u1e9a\u1e9e\u212a"
     "\ufb00\ufb01\ufb02\ufb03\ufb04\ufb05\ufb06"
 }
-"""The letters that are no ASCII, and that are ASCII, or have some in them, once they are folded."""
+"""The letters that are not ASCII, and whose folded form is ASCII, or contains some."""
 _FIRST_ROWS: Final = 50
 _MOST_ROWS: Final = 400
 
 
 def searched_parts(words: SearchWords) -> tuple[SearchedPart, ...]:
-    """Return by what the rows of sessions are sifted that hold some words.
+    """Return the parts that filter the rows of sessions for some words.
 
-    The server folds ASCII alone, so the parts are of ASCII and of letters without case, to which
-    nothing else is folded. Rows with what Python folds to the ASCII of a part are let through.
+    The server folds ASCII alone, so the parts consist of ASCII and of letters without case, to
+    which nothing else is folded. Rows with letters that Python folds to the ASCII of a part pass,
+    too.
     """
     found: dict[str, SearchedPart] = {}
     for part in unchanging_parts(words):
@@ -58,9 +58,9 @@ def _is_caseless(letter: str) -> bool:
 def read_candidates(
     database: Database, words: SearchWords, wanted: SessionFilter
 ) -> Iterator[SessionSummary | UnreadableSession]:
-    """Go through what may hold some words; see `SessionRepository.candidates`.
+    """Yield the sessions that may contain some words; see `SessionRepository.candidates`.
 
-    One that is changed meanwhile moves to the front, where this has been already.
+    A session that is changed in between moves to the front and is missed there.
     """
     parts, limit = searched_parts(words), _FIRST_ROWS
     after: tuple[Any, str] | None = None

@@ -1,9 +1,9 @@
 """The feed of a PostgreSQL store: the entries in the order of the transactions that saved them.
 
-A place in it is the last entry that was passed, and as short for a million sessions as for one.
-What a transaction saves that still runs may come before what is committed already, so a feed goes
-no further than the oldest that runs: who looks again soon misses nothing. A session that can't be
-read holds nobody up: a place names those that were left out, and from which entry on.
+A place in it is the last entry that was passed, and as short for a million sessions as for one. The
+entries of a running transaction may precede committed ones, so a feed ends before the oldest
+running one: a reader that looks again soon misses nothing. An unreadable session delays no reader:
+a place names the sessions that were left out, and from which entry on.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SavedEntry(NamedTuple):
     Attributes:
         save: The number of the transaction that saved it.
         session_id: Its session.
-        number: Which entry of its history it is, from 1.
+        number: Its number in the session's history, from 1.
     """
 
     save: int
@@ -70,7 +70,7 @@ class SavedEntry(NamedTuple):
     number: int
 
     def values(self) -> dict[str, object]:
-        """Return the parameters of a statement that begins behind it."""
+        """Return the parameters of a statement that starts after it."""
         return {"save": str(self.save), "session_id": self.session_id, "number": self.number}
 
 
@@ -79,8 +79,7 @@ class FeedPlace(NamedTuple):
 
     Attributes:
         last: The last entry that was passed, in the order of the feed.
-        left_out: The sessions that could not be read, with the first entry of each that was not
-            given.
+        left_out: The unreadable sessions, with the first undelivered entry of each.
     """
 
     last: SavedEntry
@@ -91,17 +90,17 @@ BEGINNING: Final = FeedPlace(SavedEntry(0, "", 0), {})
 
 
 def encode_place(place: FeedPlace) -> str:
-    """Return a place in the feed as a text."""
+    """Encode a place in the feed as text."""
     last = place.last
     left_out = "".join(f"+{name}.{number}" for name, number in place.left_out.items())
     return f"p1.{last.save}.{last.session_id}.{last.number}{left_out}"
 
 
 def decode_place(cursor: str) -> FeedPlace:
-    """Read a place in the feed.
+    """Decode a place in the feed.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a valid place.
     """
     found = _FORM.fullmatch(cursor)
     if found is None or int(found[1]) >= 2**64 or int(found[3]) >= 2**31:
@@ -113,10 +112,10 @@ def decode_place(cursor: str) -> FeedPlace:
 
 
 def place_after(database: Database, cursor: str | None) -> FeedPlace:
-    """Return the place that a caller goes on from; the beginning for None.
+    """Return the place to continue from; the beginning for None.
 
     Raises:
-        InvalidCursor: It is none, or one of another cluster, which counts transactions anew.
+        InvalidCursor: It is not a place, or one of another cluster, whose transactions differ.
     """
     if cursor is None:
         return BEGINNING
@@ -131,13 +130,13 @@ def place_after(database: Database, cursor: str | None) -> FeedPlace:
 
 
 def end_of_feed(connection: Connection) -> str:
-    """Return the place behind everything that is stored now."""
+    """Return the place after everything that is stored now."""
     row = connection.execute("select pg_snapshot_xmin(pg_current_snapshot())::text").fetchone()
     return encode_place(FeedPlace(SavedEntry(0 if row is None else int(row[0]), "", 0), {}))
 
 
 def first_untold(connection: Connection, session_id: str, place: FeedPlace) -> int | None:
-    """Return the number of a session's first entry behind a place; None if there is none."""
+    """Return the number of a session's first entry after a place; None if there is none."""
     if session_id in place.left_out:
         return place.left_out[session_id]
     row = connection.execute(_UNTOLD, {**place.last.values(), "removed": session_id}).fetchone()
@@ -145,11 +144,11 @@ def first_untold(connection: Connection, session_id: str, place: FeedPlace) -> i
 
 
 class PostgresFeed:
-    """What was saved of all sessions since a place. A `harness.feed_port.Feed`.
+    """The entries saved since a place, of all sessions. A `harness.feed_port.Feed`.
 
     Args:
-        database: Where the sessions are.
-        load: Reads a session whole.
+        database: The database of the sessions.
+        load: Reads a complete session.
         place: The place.
     """
 
@@ -165,26 +164,27 @@ class PostgresFeed:
         self._left_out = dict(place.left_out)
         self._saves: dict[tuple[str, int], int] = {}
         self._late: dict[tuple[str, int], int | None] = {}
-        """The entries of sessions that were left out, and which of the same ones is the next."""
+        """Entries of sessions that were left out, each with the session's next such entry or
+        None."""
         self.lags = False
 
     @property
     def cursor(self) -> str:
-        """The place, as a text that another process can go on from."""
+        """The place, as text; another process can continue from it."""
         return encode_place(FeedPlace(self._place, self._left_out))
 
     def look(
         self,
         only: Collection[str] | None = None,  # noqa: ARG002 (all of them cost one index scan)
     ) -> Iterator[EntryEvent]:
-        """Go through what stands behind the place; see `Feed`."""
+        """Yield what comes after the place; see `Feed`."""
         caught_up: set[str] = set()
         yield from self._left_out_before(caught_up)
         place, found = self._place, _MOST
         while found == _MOST:
             with self._database.connection() as connection:
                 values = {**place.values(), "most": _MOST}
-                # Before the rows: what was there and had to wait for nobody then, is among them.
+                # Before the rows: entries that no longer lag at this point are among them.
                 self.lags = connection.execute(_LAGS).fetchone() is not None
                 rows = [
                     SavedEntry(int(save), session_id, number)
@@ -212,12 +212,12 @@ class PostgresFeed:
             yield from by_session[session_id].get(row.number, ())
 
     def _left_out_before(self, caught_up: set[str]) -> Iterator[EntryEvent]:
-        """Go through what was left out before the place, of sessions that can be read now."""
+        """Yield what was left out before the place, of sessions that can be read now."""
         for session_id, first in tuple(self._left_out.items()):
             values = {**self._place.values(), "left_out": session_id, "first": first}
             with self._database.connection() as connection:
                 numbers = [int(row[0]) for row in connection.execute(_LATE, values)]
-            if not numbers:  # it was removed, or the place does not stand behind it yet
+            if not numbers:  # it was removed, or the place is not after it yet
                 del self._left_out[session_id]
                 continue
             read = self._read(session_id, first)
@@ -231,7 +231,7 @@ class PostgresFeed:
     def _read(self, session_id: str, first: int) -> dict[int, list[EntryEvent]] | None:
         """Read the events of a session from an entry on, by the numbers of their entries.
 
-        None if what is stored of it can't be read.
+        None if the stored session can't be read.
         """
         try:
             session = self._load(session_id)
@@ -246,7 +246,7 @@ class PostgresFeed:
         return found
 
     def passed(self, found: EntryEvent) -> None:
-        """Move the place behind an event that was found; see `Feed`."""
+        """Move the place after a yielded event; see `Feed`."""
         session_id = found.event.session_id or ""
         if not found.is_last:
             return
@@ -264,12 +264,12 @@ class PostgresFeed:
 
 @frozen
 class SessionSource:
-    """One session after the other, as feeds of single sessions look. A `FeedSource`.
+    """Single sessions, as feeds of one session read them. A `FeedSource`.
 
     Attributes:
         where: The store's name.
-        load: Reads a session whole.
-        change_mark: Returns what is another value once a session has changed.
+        load: Reads a complete session.
+        change_mark: Returns a value that differs once a session has changed.
     """
 
     where: str

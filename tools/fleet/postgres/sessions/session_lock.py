@@ -1,4 +1,4 @@
-"""The lock of a run, for every machine: an advisory lock that ends with its owner's connection."""
+"""The lock of a run, for all machines: an advisory lock that ends with its owner's connection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CLAIM: Final = (
 
 
 def lock_key(session_id: str) -> int:
-    """Return the number that a session's advisory lock goes by, in 64 bits with a sign."""
+    """Return the key of a session's advisory lock, a signed 64-bit number."""
     return advisory_key(f"run {session_id}")
 
 
@@ -37,20 +37,20 @@ def lock_key(session_id: str) -> int:
 class PostgresRunLock:
     """One worker's hold on a session. A `harness.session_ports.RunLock`.
 
-    It has a connection of its own, straight to the server, which the next lock of this process is
-    given: a pooler that gives each transaction another one would lose it. The server lets go of the
-    lock when the connection ends, which is when the worker's process dies, or when the server finds
-    that its machine is away.
+    It has a connection of its own, straight to the server, which this process's next lock reuses: a
+    pooler that gives each transaction another connection would lose the lock. The server releases
+    the lock when the connection ends, which is when the worker's process dies, or when the server
+    finds that its machine is unreachable.
 
     Args:
-        database: Where the sessions are.
-        session_id: The session that is to be run.
-        name: The attachment that a run needs, without which a session can't be run; None if
-            none is asked for.
+        database: The database of the sessions.
+        session_id: The session to run.
+        name: The attachment that a run requires; None if none is required.
         where: What to call it in messages.
         timeout_s: How long to wait for another owner, in seconds.
-        job_id: The job of the queue in whose name it is held, or None.
-        claimed: Takes the number of the claim once it is made, and None when the lock is let go of.
+        job_id: The job of the queue that it is held for, or None.
+        claimed: Receives the number of the claim once it is made, and None when the lock is
+            released.
     """
 
     _database: Database
@@ -65,8 +65,8 @@ class PostgresRunLock:
     def acquire(self) -> PostgresRunLock:
         """Take the lock and, for a run, claim the session.
 
-        The claim raises the session's revision. From then on what an earlier worker saves is
-        refused, however late it comes and whatever became of its lock.
+        The claim raises the session's revision. From then on saves of an earlier worker are
+        refused, however late they come and whether or not it still holds its lock.
 
         Raises:
             FileNotFoundError: There is no such session (any more), or it has nothing to lock.
@@ -101,23 +101,23 @@ class PostgresRunLock:
             return
         with self._database.errors():
             claim = connection.execute(_CLAIM, (self._session_id,)).fetchone()
-        # One that has ended, or was deleted just now, is not claimed; nobody saves it again.
+        # One that has ended, or was deleted just now, is not claimed; it is not saved again.
         self._claimed(None if claim is None else claim[0])
 
     @property
     def is_held(self) -> bool:
-        """Whether the connection that holds it is there, as far as this side knows."""
+        """Whether its connection is open, as far as this side knows."""
         return self._connection is not None and not self._connection.closed
 
     def release(self) -> None:
-        """Let go of it; does nothing when it is not held."""
+        """Release it; does nothing when it is not held."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
         if self._claimed is not None and self._name is not None:
             self._claimed(None)
         try:
-            # Said to the server, which notices that a connection has ended a moment later.
+            # Released explicitly: the server notices the end of a connection only a moment later.
             unlocked = connection.execute(_RELEASE, (lock_key(self._session_id),)).fetchone()
         except psycopg.Error:
             _log.warning("store.lock_lost", session_id=self._session_id, store=self._where)
@@ -133,7 +133,7 @@ class PostgresRunLock:
 
 
 def has_run(connection: Connection, session_id: str) -> bool:
-    """Return whether a session is of the kind that runners lead."""
+    """Return whether a session is of the kind that runners execute."""
     found = connection.execute(
         "select 1 from agentforge.session_attachments where session_id = %s and name = any(%s)",
         (session_id, list(RUN_LOCKS)),
@@ -142,7 +142,7 @@ def has_run(connection: Connection, session_id: str) -> bool:
 
 
 def has_job(connection: Connection, session_id: str) -> bool:
-    """Return whether a worker of the fleet is about to look at a session, or does."""
+    """Return whether a worker of the fleet examines a session, or is about to."""
     found = connection.execute(
         "select 1 from agentforge.procrastinate_jobs where lock = %s and status in ('todo', "
         "'doing') limit 1",
@@ -152,7 +152,7 @@ def has_job(connection: Connection, session_id: str) -> bool:
 
 
 def is_run(connection: Connection, session_id: str) -> bool:
-    """Return whether a worker holds a session's lock; the answer may be old when it is read."""
+    """Return whether a worker holds a session's lock; the answer may be outdated at once."""
     key = lock_key(session_id) & (2**64 - 1)
     found = connection.execute(
         "select 1 from pg_locks where locktype = 'advisory' and granted and objsubid = 1 and "

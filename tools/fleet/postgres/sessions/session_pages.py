@@ -1,11 +1,12 @@
 """Pages of the sessions in PostgreSQL, each read by one statement that touches little more than it.
 
 `updated_at` changes with each save, so no index is on it: with one, no save would stay within its
-page (HOT). Pages go by `listed_at` instead, a column that PostgreSQL computes: the same time for a
-session that rests or has ended, and the beginning of its hour for one that is active. Within one
-hour of one state, the few sessions are sorted by the exact time as they are read.
+page (HOT). Pages are ordered by `listed_at` instead, a column that PostgreSQL computes: the same
+time for a session that rests or has ended, and the start of its hour for one that is active. Within
+one hour of one state, the few sessions are sorted by the exact time as they are read.
 
-What is filtered decides the statement's text, so that the planner sees each kind for itself.
+The filter's conditions are part of the statement's text, so that the planner plans each
+combination.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _CONDITIONS: Final = {
     b"listed_at > %(changed_since)s - interval '1 hour'",
     "goal": b"goal_words like %(goal)s",
     "title": b"title_words like %(title)s",
-    # In numeric where a product could be larger than any column.
+    # As numeric where a product could exceed the range of any column.
     "least_tokens": b"total_budget - tokens_used >= %(least_tokens)s::bigint",
     "most_tokens": b"total_budget - tokens_used <= %(most_tokens)s::bigint",
     "least_millionths": b"(total_budget - tokens_used)::numeric * 1000000 >= "
@@ -47,7 +48,7 @@ _CONDITIONS: Final = {
     b"%(most_millionths)s::numeric * total_budget",
 }
 _IN_DOCUMENTS: Final = frozenset({"goal", "title"})
-"""Which conditions are of the table beside that of the sessions."""
+"""The conditions on the table beside that of the sessions."""
 _ROWS_AT_ONCE: Final = 500
 _STATES: Final = {state.value: state for state in SessionState}
 _ENDED: Final = {state.value for state in SessionState if state.is_terminal}
@@ -66,7 +67,7 @@ _BY_LISTING: Final = frozenset({SessionOrder.LAST_CHANGED, SessionOrder.FIRST_CH
 
 
 def filter_values(wanted: SessionFilter) -> dict[str, Any]:
-    """Return what a filter asks for by the names of its conditions, None where it asks nothing."""
+    """Return a filter's values by the names of its conditions, None where it has no condition."""
     left = wanted.budget_left or BudgetLeft()
     return {
         "workflow_type": wanted.workflow_type,
@@ -85,11 +86,11 @@ def filter_values(wanted: SessionFilter) -> dict[str, Any]:
 
 
 class SearchedPart(NamedTuple):
-    """A part of a word by which the rows of sessions are sifted.
+    """A part of a word that filters the rows of sessions.
 
     Attributes:
-        pattern: That of `like`.
-        folded: An expression for what is let through besides; None where nothing is.
+        pattern: The pattern of `like`.
+        folded: An expression for rows that pass as well; None where there is none.
     """
 
     pattern: str
@@ -110,13 +111,13 @@ def page_statement(
     """Return the statement of a page.
 
     Args:
-        wanted: What is filtered; of its values, only the states are part of the statement.
+        wanted: The filter; of its values, only the states are part of the statement.
         order: The order of the page.
-        limit: The most rows, part of the statement, too: a plan for any number of them would be
-            so much worse that PostgreSQL would plan each page anew.
+        limit: The most rows, part of the statement, too: a plan for any number of them would be so
+            much worse that PostgreSQL would plan each page again.
         first: Whether no page is before it.
-        parts: What the sessions' rows must have; only how many they are, and whether something is
-            let through, is part of the statement.
+        parts: Parts that the sessions' rows must contain; only their number, and whether they have
+            an expression, is part of the statement.
     """
     sifted = tuple([one.folded is not None for one in parts])
     return _statement(wanted.state, _given(filter_values(wanted)), sifted, order, limit, first)
@@ -146,7 +147,7 @@ def _statement(
     asked = [one for one in SessionState if states is None or one in states]
     if len(asked) == 1:
         return _in_state(asked[0], source, conditions, order, first) + rows
-    # An index has its entries in the order of a page within each state: each gives its first ones.
+    # An index has its entries in a page's order within each state: each state gives its first ones.
     parts = (_in_state(one, source, conditions, order, first) + rows for one in asked)
     every = b") union all (".join(parts)
     direction = _direction(order)
@@ -155,7 +156,7 @@ def _statement(
 
 
 def _has_part(number: int, folded: bool) -> bytes:
-    """Return the condition that a session's rows have a part of a word, small or capital."""
+    """Return the condition that a session's rows contain a part of a word, in either case."""
 
     def within(column: bytes) -> bytes:
         alike = b'%s collate "C" ilike %%(part_%d)s' % (column, number)
@@ -178,7 +179,7 @@ def _direction(order: SessionOrder) -> bytes:
 
 
 def _ordered(source: bytes, conditions: Sequence[bytes], order: SessionOrder, first: bool) -> bytes:
-    """Return a page whose order stands in the rows as it is."""
+    """Return a page whose order is a plain column of the rows."""
     behind, direction = b"<" if order.descends else b">", _direction(order)
     position = _POSITIONS.get(order)
     if position is None:
@@ -197,14 +198,14 @@ def _in_state(
     order: SessionOrder,
     first: bool,
 ) -> bytes:
-    """Return the part of a page that is in one state; only of active ones the time is rounded."""
+    """Return the part of a page that is in one state; only for active ones the time is rounded."""
     active = state is SessionState.ACTIVE
     direction, behind = _direction(order), b"<" if order.descends else b">"
     columns = [b"listed_at", *([b"updated_at"] if active else []), b"id"]
     ordered = b" order by " + b", ".join(b"%s %s" % (one, direction) for one in columns)
     position = b"updated_at" if active else b"listed_at"
     further = b"(%s, id) %s (%%(after_at)s::timestamptz, %%(after_id)s)" % (position, behind)
-    if active:  # what the index knows of it
+    if active:  # the part that the index covers
         further += (
             b" and listed_at <= %(after_at)s"
             if order.descends
@@ -217,10 +218,10 @@ def _in_state(
 def listing_statement(
     states: frozenset[SessionState] | None, given: tuple[str, ...], limit: int
 ) -> bytes:
-    """Return the statement that reads the next sessions by id, those that can't be read as well.
+    """Return the statement that reads the next sessions by id, unreadable ones included.
 
     Args:
-        states: The states that are asked for; None where any is.
+        states: The requested states; None for any.
         given: The names of the further conditions, of those that `filter_values` returns.
         limit: The most rows.
     """
@@ -229,7 +230,7 @@ def listing_statement(
         source += b" join agentforge.session_documents on session_id = id"
     conditions = [b"true", *([] if states is None else [_any_of(states)])]
     conditions += [_CONDITIONS[name] for name in given]
-    # What nothing of ours writes is unreadable, and no filter hides it.
+    # Rows that this library never writes are unreadable, and no filter hides them.
     fitting = b"(updated_at < created_at or " + b" and ".join(conditions) + b")"
     return _select(source, [b"id > %(after)s", fitting]) + b" order by id limit %d" % limit
 
@@ -240,9 +241,9 @@ def _select(source: bytes, conditions: Sequence[bytes]) -> bytes:
 
 
 def _prepared(wanted: SessionFilter) -> Literal[False] | None:
-    """Return whether to prepare its statement, None where psycopg is to judge.
+    """Return whether to prepare a statement, None to let psycopg decide.
 
-    A plan for any text could not use the index of its trigrams.
+    A generic plan for any text could not use the trigram index.
     """
     return None if wanted.goal is None and wanted.title is None else False
 
@@ -259,13 +260,13 @@ def read_rows(
     """Read the rows of a page, which have the columns of `COLUMNS`.
 
     Args:
-        database: Where they are.
-        wanted: What is filtered.
+        database: The database of the sessions.
+        wanted: The filter.
         order: Their order.
-        limit: The most of them.
+        limit: Their maximum.
         after: Where in the order the page before it ended, and with which session; None for the
             first one.
-        parts: What the sessions' rows must have.
+        parts: Parts that the sessions' rows must contain.
     """
     values = filter_values(wanted)
     if after is not None:
@@ -289,7 +290,7 @@ def _head(row: Sequence[Any]) -> SessionHead:
 
 
 def like_pattern(text: str) -> str:
-    r"""Return the pattern of `like` that finds a text anywhere; its `%`, `_` and `\` are texts."""
+    r"""Return the `like` pattern that finds a text anywhere; its `%`, `_` and `\` are literal."""
     for one in ("\\", "%", "_"):
         text = text.replace(one, f"\\{one}")
     return f"%{text}%"
@@ -298,17 +299,17 @@ def like_pattern(text: str) -> str:
 def read_summaries(
     rows: Sequence[Sequence[Any]], store: str
 ) -> list[SessionSummary | UnreadableSession]:
-    """Return what a listing shows of sessions; the rows have the columns of `COLUMNS`."""
+    """Convert rows with the columns of `COLUMNS` to a listing's sessions."""
     sound = {row[4] for row in rows} | {row[5] for row in rows} | {row[12] for row in rows}
     sound = {name for name in sound if _is_sound_name(name)}
     found: list[SessionSummary | UnreadableSession] = []
-    # In one loop, and without their own constructors: a page takes as long here as in the server.
+    # In one loop, and without their own constructors: else it takes as long as the server does.
     new, heads, summaries, states = tuple.__new__, SessionHead, SessionSummary, _STATES
     for row in rows:
         one, size, revision, state, workflow, phase, tries, created, updated, ended, *rest = row
         most, used, title, tags, parent = rest
         head = new(heads, (one, revision, states[state], *row[4:13], tuple(tags), parent))
-        # What no rule of the domain has anything against; else the domain has the words.
+        # Values that break no rule of the domain; for others the domain writes the message.
         if (
             created <= updated
             and (state not in _ENDED if ended is None else state in _ENDED and created <= ended)
@@ -351,7 +352,7 @@ class PostgresPages(OnDatabase):
     def summaries(
         self, wanted: SessionFilter | None = None
     ) -> Iterator[SessionSummary | UnreadableSession]:
-        """Go through the sessions by their heads, sorted by id; see `SessionRepository`."""
+        """Yield the sessions by their heads, sorted by id; see `SessionRepository`."""
         wanted = wanted or SessionFilter()
         values = filter_values(wanted)
         statement = listing_statement(wanted.state, _given(values), _ROWS_AT_ONCE)

@@ -1,4 +1,4 @@
-"""The sessions of a PostgreSQL store as those that a prune removes. `prune.StoredSessions`."""
+"""The sessions of a PostgreSQL store, for pruning. A `prune.StoredSessions`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ where locktype = 'advisory' and granted and objsubid = 1
     and database = (select oid from pg_database where datname = current_database())
 """
 _LOCK: Final = b"select revision, state from agentforge.sessions where id = %s for update"
-# In a statement of its own, so that it sees what was done while the lock was waited for.
+# A separate statement, so that it sees changes made during the wait for the lock.
 _NEEDED: Final = b"""
 select exists (select 1 from agentforge.pins where session_id = %(id)s),
     exists (select 1 from agentforge.procrastinate_jobs where lock = %(id)s and status = 'doing')
@@ -60,15 +60,15 @@ on conflict do nothing returning session_id
 class PostgresPrune:
     """The agent sessions of a store, for `prune.prune`.
 
-    Only sessions that have ended are ever removed, and of those none that is pinned, that a worker
-    holds, or that a job is at.
+    Only sessions that have ended are ever removed, and none that is pinned, that a worker holds, or
+    that a job works on.
 
     Args:
         sessions: The sessions.
-        database: Where they are.
+        database: Their database.
         fs: The file system that archives are written to.
-        workspace_path: Returns where a session's workspace is on this machine.
-        clear_directory: Deletes the directory on this machine of a session that was deleted.
+        workspace_path: Returns the path of a session's workspace on this machine.
+        clear_directory: Deletes a deleted session's directory on this machine.
     """
 
     kind = KIND
@@ -137,7 +137,7 @@ class PostgresPrune:
         return Removed(archive=archive, left=self._cleared(session_id))
 
     def _kept(self, connection: Connection, candidate: Candidate) -> Reason | None:
-        """Lock a session, and return why it is kept after all; None if it may go."""
+        """Lock a session, and return why it must stay; None if it may be removed."""
         session_id = candidate.session_id
         found = connection.execute(_LOCK, (session_id,)).fetchone()
         if found is None:
@@ -153,7 +153,7 @@ class PostgresPrune:
         return None if found == (candidate.version, candidate.state) else Reason.CHANGED
 
     def _cleared(self, session_id: str) -> str | None:
-        """Delete a deleted session's directory on this machine; return why it is left."""
+        """Delete a deleted session's directory on this machine; return why it is left, or None."""
         try:
             self._clear_directory(session_id)
         except (SessionInUse, DurableError) as error:
@@ -199,12 +199,12 @@ class PostgresPrune:
     # -------------------------------------------------------------------------------- pins
 
     def pinned(self) -> frozenset[str]:
-        """Return the ids that no prune removes; see `prune.StoredSessions`."""
+        """Return the ids of pinned sessions; see `prune.StoredSessions`."""
         rows = self._database.all("select session_id from agentforge.pins")
         return frozenset(row[0] for row in rows)
 
     def pin(self, session_id: str) -> bool:
-        """Keep a session from every prune; see `prune.StoredSessions`."""
+        """Protect a session from every prune; see `prune.StoredSessions`."""
         return self._database.one(_PIN, {"id": checked_id(session_id)}) is not None
 
     def unpin(self, session_id: str) -> bool:

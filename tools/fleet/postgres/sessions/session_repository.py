@@ -1,8 +1,8 @@
-"""Sessions in PostgreSQL: a head row, a document row, and rows that are only ever added.
+"""Sessions in PostgreSQL: a head row, a document row, and append-only rows.
 
-A save is one statement: it raises the revision where the stored one is the one that the session
-was made from, adds what is new, and changes nothing at all where it is not. So what it costs does
-not grow with the history, and two writers of one session never overwrite each other.
+A save is one statement: if the stored revision is the one that the session was made from, it raises
+the revision and adds what is new; otherwise it changes nothing at all. So its cost does not grow
+with the history, and two writers of one session never overwrite each other.
 """
 
 from __future__ import annotations
@@ -82,18 +82,18 @@ _log = get_logger("agentforge.store")
 
 
 class PostgresSessions(PostgresPages, PostgresStreams):
-    """Keeps sessions in a database.
+    """Stores sessions in a database.
 
     Guarantees: when `save` returns, the session survives the death of the process and of the
-    server; when it raises, the stored session is as it was (where the connection was lost while it
-    was being committed, it may also be the new one: the next save of the same object is then
-    refused with a `SessionConflict`, and nothing is overwritten). A reader sees a whole session or
-    none. Two writers of one session never overwrite each other.
+    server; when it raises, the stored session is unchanged (if the connection was lost during the
+    commit, it may also be the new one: the next save of the same object is then refused with a
+    `SessionConflict`, and nothing is overwritten). A reader sees a complete session or none. Two
+    writers of one session never overwrite each other.
 
     Instances may be shared between threads.
 
     Args:
-        database: Where; its tables must be there (`schema.require_migrated`).
+        database: The database; its tables must exist (`schema.require_migrated`).
         max_bytes: The most that the lists of a session take.
     """
 
@@ -108,7 +108,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
 
     @property
     def database(self) -> Database:
-        """Where the sessions are."""
+        """The database of the sessions."""
         return self._database
 
     # ------------------------------------------------------------------------------- writing
@@ -120,7 +120,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
         attachments: Mapping[str, bytes] | None = None,
         inherited: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Make the stored session what it is in memory; see `SessionRepository`."""
+        """Store the session's state in memory; see `SessionRepository`."""
         faults = session.faults()
         if faults:
             raise InvalidSession(faults)
@@ -133,7 +133,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
     def adopt(
         self, session: SessionContext, *, documents: Mapping[str, bytes] | None = None
     ) -> None:
-        """Create a session as another store has it; see `SessionRepository`."""
+        """Create a session from another store's; see `SessionRepository`."""
         require_saved(session)
         self._create(session, kept_documents(None, documents), revision=session.revision)
 
@@ -161,10 +161,10 @@ class PostgresSessions(PostgresPages, PostgresStreams):
         self._remember(session.session_id, StoredLists.of(session, size_bytes=new.size_bytes))
 
     def _replace(self, session: SessionContext) -> bool:
-        """Replace the stored session; False if there was nothing to write."""
+        """Replace the stored session; return False if there was nothing to write."""
         stored = self._taken(session.session_id)
         if stored is None:
-            self.load(session.session_id)  # to know what is stored of its lists
+            self.load(session.session_id)  # to learn the stored lists
             stored = self._taken(session.session_id)
         new = None if stored is None else stored.grow(session)
         if stored is None or new is None:
@@ -193,13 +193,13 @@ class PostgresSessions(PostgresPages, PostgresStreams):
         return True
 
     def _ended(self, session: SessionContext) -> SessionContext | None:
-        """Read a stored session that has ended, at the revision that is to be replaced."""
+        """Read a stored session that has ended, at the revision to be replaced."""
         with self._database.connection() as connection:
             found, _ = self._load(connection, session.session_id)
         return found if found is not None and found.revision == session.revision else None
 
     def _replace_all(self, session: SessionContext) -> bool:
-        """Replace a stored session whose lists were changed by hand."""
+        """Replace a stored session whose lists were edited by hand."""
         new = self._bounded(session, NewRows.of(session.artifacts, session.history))
         values = {
             **self._head(session, None),
@@ -220,7 +220,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
     def _saved(
         self, connection: Connection, statement: bytes, values: Mapping[str, Any]
     ) -> tuple[Any, ...] | None:
-        """Run a statement that saves, with what follows from it in the same; None: no row."""
+        """Run a save's statement together with what follows from it; None: no row."""
         text = statement + self._follow_up + FROM_HEAD
         return connection.execute(text, {**values, **self._follow_up_values}).fetchone()
 
@@ -239,14 +239,14 @@ class PostgresSessions(PostgresPages, PostgresStreams):
             "id": session.session_id,
             "revision": session.revision,
             "claim": self._claims.get(session.session_id),
-            # Looked for in the history only where it matters.
+            # Searched in the history only where it matters.
             "recorded": session.state is not stored and session.is_state_recorded,
             "describes": False,
             **head_values(session),
         }
 
     def _refuse(self, connection: Connection, session: SessionContext) -> bool:
-        """Say why the stored session is not replaced; False if it is what was to be written."""
+        """Raise why the stored session is not replaced; return False if it equals the new one."""
         found = connection.execute(
             "select revision, state, created_at, claims from agentforge.sessions where id = %s",
             (session.session_id,),
@@ -266,7 +266,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
         if state.is_terminal and self._load(connection, session.session_id)[0] == session:
             return False
         session.require_follows(state)
-        # It was stored as it is now between the two statements: whoever did that was first.
+        # It was stored in its current form between the two statements: that writer was first.
         raise SessionConflict(
             session.session_id,
             path=self.where_is(session.session_id),
@@ -307,7 +307,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
     def remove(self, connection: Connection, session_id: str, line: Mapping[str, object]) -> None:
         """Delete a session that the caller has locked, with a line in the store's audit log.
 
-        What receivers of events have not had of it is kept for them.
+        Events that receivers have not had of it are stored for them.
         """
         try:
             session, _ = self._load(connection, session_id)
@@ -331,28 +331,28 @@ class PostgresSessions(PostgresPages, PostgresStreams):
         return open_feed(source, after, session_id)
 
     def end_of_feed(self) -> str:
-        """Return the place behind everything that is stored now; see `SessionFeeds`."""
+        """Return the place after everything that is stored now; see `SessionFeeds`."""
         with self._database.connection() as connection:
             return end_of_feed(connection)
 
     def entry_events(self, session_id: str, after: int) -> list[EntryEvent] | None:
-        """Return the events of one session behind so many entries; see `SessionFeeds`."""
+        """Return the events of one session after a number of entries; see `SessionFeeds`."""
         session = self._read(session_id)
         if session is None:
             return None
         return list(events_after(session_id, session.history, min(after, len(session.history))))
 
     def receivers(self) -> list[str]:
-        """Return for which receivers something is kept; see `SessionFeeds`."""
+        """Return the names of receivers with stored state; see `SessionFeeds`."""
         rows = self._database.all("select name from agentforge.receivers order by name")
         return [name for (name,) in rows]
 
     def receiver(self, name: str) -> PostgresReceiver:
-        """Return what is kept for a receiver of events; see `SessionFeeds`."""
+        """Return the state of a receiver of events; see `SessionFeeds`."""
         return PostgresReceiver(self._database, name)
 
     def _read(self, session_id: str) -> SessionContext | None:
-        """Read a session; no later save builds on what was read."""
+        """Read a session without remembering it for a later save."""
         with self._database.connection() as connection:
             return self._load(connection, checked_id(session_id))[0]
 
@@ -369,7 +369,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
         return session
 
     def _load(self, connection: Connection, session_id: str) -> tuple[SessionContext | None, int]:
-        """Read a session, and what the rows of its lists take."""
+        """Read a session, and the size of its lists' rows."""
         row = connection.execute(LOAD, (session_id,)).fetchone()
         if row is None:
             return None, 0
@@ -391,13 +391,13 @@ class PostgresSessions(PostgresPages, PostgresStreams):
         return self._stamp(session_id) is not None
 
     def is_led(self, session_id: str) -> bool:
-        """Return whether a worker is at the session, on any machine; see `SessionRepository`."""
+        """Return whether a worker runs the session, on any machine; see `SessionRepository`."""
         checked_id(session_id)
         with self._database.connection() as connection:
             return is_run(connection, session_id)
 
     def change_mark(self, session_id: str) -> Hashable | None:
-        """Return what is another value once the session has changed; see `SessionRepository`."""
+        """Return a value that differs once the session has changed; see `SessionRepository`."""
         return self._stamp(session_id)
 
     def _stamp(self, session_id: str) -> tuple[Any, ...] | None:
@@ -406,15 +406,15 @@ class PostgresSessions(PostgresPages, PostgresStreams):
             (checked_id(session_id),),
         )
 
-    # ---------------------------------------------------------------------- what is kept beside it
+    # ---------------------------------------------------------------------- documents beside it
 
     def read_document(self, session_id: str) -> bytes | None:
-        """Return a session as the text of its file would be; see `SessionRepository`."""
+        """Return the text that the session's file would have; see `SessionRepository`."""
         session = self.load(session_id)
         return None if session is None else encode_session(session)
 
     def read_attachment(self, session_id: str, name: str) -> bytes | None:
-        """Return a document that was kept at the creation; see `SessionRepository`."""
+        """Return a document that was stored at the creation; see `SessionRepository`."""
         if not re.fullmatch(ATTACHMENT, name):
             raise ValueError(f"{name!r} can't be the name of an attachment")
         return self._document(session_id, name)
@@ -432,7 +432,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
         return self._document(session_id, _step(name))
 
     def keep_step(self, session_id: str, name: str, data: bytes) -> None:
-        """Keep a step of the session's runs; see `SessionRepository`."""
+        """Store a step of the session's runs; see `SessionRepository`."""
         values = {
             "id": checked_id(session_id),
             "name": _step(name),
@@ -462,7 +462,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
         return [row[0] for row in rows]
 
     def read_attachments(self, session_id: str) -> dict[str, bytes]:
-        """Return all that is kept beside a session, by name; see `SessionRepository`."""
+        """Return all documents stored beside a session, by name; see `SessionRepository`."""
         with self._database.connection() as connection:
             rows = connection.execute(
                 "select name, content from agentforge.session_attachments where session_id = %s "
@@ -477,11 +477,11 @@ class PostgresSessions(PostgresPages, PostgresStreams):
     def candidates(
         self, words: SearchWords, wanted: SessionFilter | None = None
     ) -> Iterator[SessionSummary | UnreadableSession]:
-        """Go through the sessions that may hold words; see `SessionRepository`."""
+        """Yield the sessions that may contain words; see `SessionRepository`."""
         return read_candidates(self._database, words, wanted or SessionFilter())
 
     def resolve(self, shortened: str) -> str:
-        """Return the one id that is, begins, ends or has this part; see `SessionRepository`."""
+        """Return the one id that equals, starts, ends or contains this; see `SessionRepository`."""
 
         def known() -> list[str]:
             statement = "select id from agentforge.sessions where strpos(id, %s) > 0 order by id"
@@ -491,16 +491,16 @@ class PostgresSessions(PostgresPages, PostgresStreams):
 
     @property
     def where(self) -> str:
-        """Where the sessions are kept, for messages."""
+        """The store's name, for messages."""
         return self._database.name
 
     def where_is(self, session_id: str, name: str | None = None) -> str:
-        """Return where a session is kept, or would be; see `SessionRepository`."""
+        """Return a session's location, existing or not; see `SessionRepository`."""
         place = f"{self._database.name}/{checked_id(session_id)}"
         return place if name is None else f"{place}/{name}"
 
     def reference(self, session_id: str) -> str:
-        """Return the session's id: who looks for it knows the store; see `SessionRepository`."""
+        """Return the session's id: its reader knows the store; see `SessionRepository`."""
         return checked_id(session_id)
 
     def close(self) -> None:
@@ -510,7 +510,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
     # ------------------------------------------------------------------------------- the claim
 
     def _claimed(self, session_id: str, claim: int | None) -> None:
-        """Note which claim of a session this worker's saves are of; None: it runs it no more."""
+        """Record which claim this worker's saves of a session belong to; None: it has ended."""
         if claim is None:
             self._claims.pop(session_id, None)
         else:
@@ -525,7 +525,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
     # ------------------------------------------------------------------------------- remembering
 
     def forget(self, session_id: str) -> None:
-        """Drop what is remembered of a session that was deleted elsewhere."""
+        """Forget the cached lists of a session that was deleted elsewhere."""
         with self._mutex:
             self._stored.pop(session_id, None)
 
@@ -537,7 +537,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
                 self._stored.popitem(last=False)
 
     def _taken(self, session_id: str) -> StoredLists | None:
-        """Return what is remembered, which is then whoever's asked for it until it is again."""
+        """Take a session's cached lists: the caller owns them until they are cached again."""
         with self._mutex:
             return self._stored.pop(session_id, None)
 

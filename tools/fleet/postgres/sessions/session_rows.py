@@ -1,8 +1,8 @@
-"""A session as rows: columns for what is looked for, the YAML form's own words for the rest.
+"""A session as rows: columns for searched values, the YAML form's own text for the rest.
 
-The artifacts and the entries of the history are kept as they stand in a session's file, one row
-each, and are read by the same reader: a text that YAML can say is kept exactly, and a session that
-goes from files to rows and back is the same to the byte.
+The artifacts and the entries of the history are stored as they appear in a session's file, one row
+each, and are read by the same reader: any text that YAML can express is preserved exactly, and a
+session that goes from files to rows and back is identical to the byte.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ _NO_GOAL: Final = f"{encode_text(None, indent=2)}\n"
 _FIELDS: Final = {one.name: one for one in (*SESSION, *BUDGET)}
 _FIRST: Final = SessionHead._fields.index("title")
 SAVED: Final = SessionHead._fields[2:_FIRST]
-"""The columns of a head that any save may change, behind its id and its revision."""
+"""The columns of a head that any save may change, after its id and its revision."""
 DESCRIBED: Final = SessionHead._fields[_FIRST:]
 """The columns of a head that few saves change."""
 
 
 @frozen
 class Document:
-    """What a session has besides its head and its lists; it seldom changes.
+    """The parts of a session besides its head and its lists; they seldom change.
 
     Attributes:
-        goal: As the YAML form says it.
-        goal_words: What it is searched by (`searched_text`); None without a goal.
+        goal: In the YAML form.
+        goal_words: Its searched form (`searched_text`); None without a goal.
         title_words: The same of the title.
-        schema_minor: The form's minor version, where a newer program wrote it.
+        schema_minor: The form's minor version, if a newer program wrote it.
         newer_fields: The session's fields that a newer program wrote, as YAML.
         newer_budget_fields: The same of its budget.
-        metadata: As the YAML form says it, its name with it; empty where there is none.
+        metadata: In the YAML form, with its name; empty if there is none.
         workflow_state: The same.
     """
 
@@ -72,7 +72,7 @@ class Document:
 
     @classmethod
     def of(cls, session: SessionContext) -> Document:
-        """Take it from a session."""
+        """Create it from a session."""
         goal = session.goal
         return cls(
             encode_text(goal, indent=2),
@@ -87,7 +87,7 @@ class Document:
 
     @staticmethod
     def source_of(session: SessionContext) -> tuple[object, ...]:
-        """Return all that it is made of; where that is equal, so are the documents."""
+        """Return all its inputs; if they are equal, so are the documents."""
         return (
             session.goal,
             session.title,
@@ -109,10 +109,10 @@ DOCUMENT: Final = tuple(one.name for one in fields(Document))
 
 @define(eq=False)
 class _Same:
-    """Equal to what holds the same object: 1, 1.0 and true are equal, and no two of them the same.
+    """Equal only to a holder of the same object, since 1, 1.0 and True are equal to each other.
 
     Attributes:
-        value: What can't be changed in place.
+        value: An immutable value.
     """
 
     value: object
@@ -127,11 +127,11 @@ class NewRows(NamedTuple):
     """The rows that a save adds to a session's lists.
 
     Attributes:
-        artifacts: Each as it stands in a file.
+        artifacts: Each in the form of a session's file.
         history: The same of the history.
         stored_artifacts: How many are stored before them.
         stored_history: The same of the history.
-        size_bytes: What all rows take then, those that are stored and these.
+        size_bytes: The size of all rows after the save.
     """
 
     artifacts: list[str]
@@ -147,7 +147,7 @@ class NewRows(NamedTuple):
         history: Sequence[SessionHistory],
         stored: tuple[int, int, int] = (0, 0, 0),
     ) -> NewRows:
-        """Write the rows of some artifacts and entries, behind so many and their size."""
+        """Encode the rows of some artifacts and entries, after the stored ones and their size."""
         made = [encode_artifact(one) for one in artifacts]
         happened = [encode_entry(one) for one in history]
         size = stored[2]
@@ -170,22 +170,22 @@ class NewRows(NamedTuple):
 
 
 def searched_text(text: str) -> str:
-    """Return a text as goals are searched by: letters folded, nothing PostgreSQL can't hold."""
+    """Return the searched form of a text: folded, without what PostgreSQL can't store."""
     return text.casefold().replace("\0", " ")
 
 
 @define
 class StoredLists:
-    """What a session's rows hold, so that the next save adds what is new and no more.
+    """A session's stored rows, so that the next save adds only what is new.
 
     Attributes:
         state: Its state.
         described: Its title, tags and parent.
-        document: What its document's row says.
-        source: What that was made of.
+        document: Its document's row.
+        source: The inputs of that row.
         artifacts: Its artifacts, as they are stored.
         history: Its history, as it is stored.
-        size_bytes: What the rows of both take.
+        size_bytes: The size of the rows of both.
     """
 
     state: SessionState
@@ -198,7 +198,7 @@ class StoredLists:
 
     @classmethod
     def of(cls, session: SessionContext, *, size_bytes: int) -> StoredLists:
-        """Take it from a session that was just read or written."""
+        """Create it from a session that was just read or written."""
         return cls(
             session.state,
             described(session),
@@ -210,16 +210,16 @@ class StoredLists:
         )
 
     def grow(self, session: SessionContext) -> NewRows | None:
-        """Take on what a session's lists have more than those that are stored.
+        """Take over the new entries of a session's lists.
 
-        Entries can't be changed, so this is one look at each pointer. Whoever does not store what
-        is returned must not use these lists again.
+        Entries can't be changed, so this compares each pointer once. A caller that does not store
+        the returned rows must not use these lists again.
 
         Returns:
-            The new rows; None if the session's lists don't begin with the stored ones.
+            The new rows; None if the session's lists don't start with the stored ones.
 
         Raises:
-            InvalidSession: A list holds what is no entry of it.
+            InvalidSession: A list contains something that is not its kind of entry.
         """
         before = len(self.artifacts), len(self.history), self.size_bytes
         artifacts = session.artifacts[before[0] :]
@@ -235,7 +235,7 @@ class StoredLists:
 
 
 def column_names(names: Iterable[str]) -> bytes:
-    """Return names, or what is made of them, as a list in a statement."""
+    """Return names, or expressions of them, as a list in a statement."""
     return ", ".join(names).encode()
 
 
@@ -245,22 +245,22 @@ def _columns(session: SessionContext, names: Sequence[str]) -> dict[str, object]
 
 
 def head_values(session: SessionContext) -> dict[str, object]:
-    """Return the columns of a session's head by name, the revision aside."""
+    """Return the columns of a session's head by name, except the revision."""
     return _columns(session, SAVED)
 
 
 def described(session: SessionContext) -> tuple[object, ...]:
-    """Return what a listing shows of a session that few saves change."""
+    """Return the seldom-changed values of a session that a listing shows."""
     return session.title, session.tags, session.parent_id
 
 
 def described_values(session: SessionContext) -> dict[str, object]:
-    """Return the columns of that by name."""
+    """Return the columns of those values by name."""
     return _columns(session, DESCRIBED)
 
 
 def head_of(session_id: str, row: Sequence[Any]) -> SessionHead:
-    """Return the head that a row says, its columns in the order of `SessionHead`."""
+    """Convert a row, in the order of `SessionHead`, to a head."""
     revision, state, *rest = row
     *rest, title, tags, parent_id = rest
     own: Sequence[Any] = (*rest, title, tuple(tags), parent_id)
@@ -270,7 +270,7 @@ def head_of(session_id: str, row: Sequence[Any]) -> SessionHead:
 def session_of_rows(
     head: SessionHead, document: Document, artifacts: str, history: str, *, where: str
 ) -> SessionContext:
-    """Build, and so judge, the session that some rows say.
+    """Build and validate the session of some rows.
 
     Args:
         head: Its head.
@@ -280,7 +280,7 @@ def session_of_rows(
         where: What to call it in messages.
 
     Raises:
-        SessionCorrupted: They say no session.
+        SessionCorrupted: They are not a valid session.
         UnsupportedSchema: A newer program wrote them.
     """
     try:
@@ -310,10 +310,10 @@ def _list(key: str, rows: str) -> str:
 
 
 def checked_id(session_id: str) -> str:
-    """Return the id of a session.
+    """Return a valid session id unchanged.
 
     Raises:
-        InvalidSessionId: It is none.
+        InvalidSessionId: It is not valid.
     """
     if not is_session_id(session_id):
         raise InvalidSessionId(session_id)

@@ -34,7 +34,7 @@ _LISTS: Final = {
 
 
 def _statement(text: str) -> bytes:
-    """Return a statement with the lists of columns that it names."""
+    """Return a statement with the column lists that it names filled in."""
     return text.format_map(_LISTS).encode()
 
 
@@ -62,7 +62,7 @@ attachments as (
     select head.id, new.name, new.content
     from head, unnest(%(names)s::text[], %(contents)s::bytea[]) new (name, content))
 select id""")
-"""Up to `from head`, before which more may follow from it; so are those of a save."""
+"""Up to `from head`, before which more may follow; the same holds for a save."""
 FROM_HEAD: Final = b" from head"
 
 _HEAD: Final = _statement("""
@@ -119,13 +119,13 @@ def _save_statement(artifacts: bool, entries: int, document: bool, described: bo
 
 
 def save_statement(new: NewRows, *, document: bool, described: bool) -> bytes:
-    """Return the statement of a save up to `from head`, before which more may follow from it.
+    """Return the statement of a save up to `from head`, before which more may follow.
 
-    What the save does not change is not in it, and costs nothing.
+    Unchanged parts are not in it, and cost nothing.
 
     Args:
         new: The rows that it adds.
-        document: Whether it changes what is beside the head and the lists.
+        document: Whether it changes the document's row.
         described: Whether it changes the title, the tags or the parent.
     """
     return _save_statement(bool(new.artifacts), min(len(new.history), 2), document, described)

@@ -1,4 +1,4 @@
-"""The streams of sessions as rows: one for each entry, and one by which appends take turns."""
+"""The streams of sessions as rows: one for each entry, and one that serialises appends."""
 
 from __future__ import annotations
 
@@ -111,12 +111,12 @@ class PostgresStreams(OnDatabase):
         *,
         expected: StreamMark | None = None,
     ) -> None:
-        """Have a stream hold these entries and no others; see `SessionStreams`."""
+        """Replace a stream's entries by these; see `SessionStreams`."""
         checked_id(session_id)
         stream_file(stream)
         with self._database.transaction() as connection:
-            # The session before the stream, as an append locks them; and alone, or two that find no
-            # stream would both begin it.
+            # The session before the stream, as in an append; exclusively, or two that find no
+            # stream would both start it.
             head = connection.execute(_HOLD, (session_id,)).fetchone()
             _require_open(head, self._database.name, session_id)
             found = connection.execute(_LOCK, (session_id, stream)).fetchone()
@@ -131,7 +131,7 @@ class PostgresStreams(OnDatabase):
     def read_entries(
         self, session_id: str, stream: str, *, since: StreamMark | None = None
     ) -> StreamPart:
-        """Return what a stream holds, in order; see `SessionStreams`."""
+        """Return a stream's entries, in order; see `SessionStreams`."""
         checked_id(session_id)
         stream_file(stream)
         generation, last, _ = since or StreamMark()
@@ -174,7 +174,7 @@ class PostgresStreams(OnDatabase):
 
 
 def export_streams(connection: Connection, session_id: str) -> dict[str, bytes]:
-    """Return a session's streams as every store writes them, by the names of their documents."""
+    """Return a session's streams in the common export form, by the names of their documents."""
     rows = connection.execute(_EXPORTED, (session_id,)).fetchall()
     return {
         f"{_FOLDER}{name}{STREAM_SUFFIX}": encode_log(
@@ -187,10 +187,10 @@ def export_streams(connection: Connection, session_id: str) -> dict[str, bytes]:
 def without_streams(
     documents: Mapping[str, bytes],
 ) -> tuple[dict[str, bytes], dict[str, list[NewEntry]]]:
-    """Part what is to be kept beside a new session into documents and streams.
+    """Separate what is to be stored with a new session into documents and streams.
 
     Raises:
-        ValueError: A stream is none.
+        ValueError: A stream is invalid.
     """
     kept, streams = {}, {}
     for name, content in documents.items():
