@@ -43,7 +43,7 @@ class JailUnavailable(JailError, RuntimeError):
     reason: str
     """The system's answer."""
     remedy: str
-    """What to change."""
+    """The remedy."""
 
 
 class InvalidJail(JailError, ValueError, kind=ErrorKind.USAGE):
@@ -80,7 +80,7 @@ class CommandMissing(JailError, LookupError, kind=ErrorKind.NOT_FOUND):
 
 
 class MountPointUnusable(JailError, kind=ErrorKind.REFUSED):
-    """A folder of the workspace can't take a mount; nothing ran."""
+    """A folder of the workspace can't be a mount point; nothing ran."""
 
     message = """{path!r} in the workspace can't take a mount: {reason}. Nothing ran; remove it from
     the workspace, or mount elsewhere"""

@@ -100,7 +100,7 @@ class Jail:
 
     @property
     def policy(self) -> JailPolicy:
-        """What commands may use and see."""
+        """The limits and visible paths of commands."""
         return self._policy
 
     def check(self) -> None:

@@ -56,14 +56,14 @@ class RetentionPolicy:
     Attributes:
         max_age_hours: Remove sessions older than this; if 0, all that have an age. Hours, 0 or
             more.
-        max_sessions: So many of the newest stay, and the older ones are removed. Those that can't
+        max_sessions: This many of the newest stay, and the older ones are removed. Those that can't
             be removed do not take the place of a newer one: the bound is not met then, and the plan
             says so.
-        max_total_bytes: The newest stay, as many as have at most so many bytes together, and the
+        max_total_bytes: As many of the newest stay as fit into this many bytes together, and the
             older ones are removed; sessions that can't be removed count as with `max_sessions`.
-        min_free_space_gb: At least so many GiB of the file system are free afterwards, by the sizes
-            on disk.
-        min_age_hours: None of these three rules removes a session that was used within so many
+        min_free_space_gb: At least this many GiB of the file system are free afterwards, by the
+            sizes on disk.
+        min_age_hours: None of these three rules removes a session that was used within this many
             hours. If None, that is `FREE_SPACE_MIN_AGE_HOURS` for `min_free_space_gb`, and 0 for
             the others: free space also depends on files outside the sessions, so that bound may be
             out of reach.
@@ -149,7 +149,7 @@ def decide(
     deleted = 0
     decisions: list[Decision] = []
     skipped: list[Skipped] = []
-    known: dict[tuple[Reason, ...], tuple[Reason, ...]] = {}  # ten thousand share a few
+    known: dict[tuple[Reason, ...], tuple[Reason, ...]] = {}  # for sharing: few differ
     for index, one in enumerate(ordered):
         reasons = rules.ask_for(index, one)
         kept = _exempt(one, policy, now)
@@ -228,7 +228,7 @@ class _Rules:
             self._free += one.disk_bytes
 
     def unmet(self, stay: int, other_bytes: int) -> tuple[Unmet, ...]:
-        """List the bounds that do not hold once all that go are removed."""
+        """List the bounds that do not hold once all removals are done."""
         most, size = self._policy.max_sessions, self._policy.max_total_bytes
         total = self._total + other_bytes
         found = []

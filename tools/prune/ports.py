@@ -193,7 +193,7 @@ class PruneObserver:
     """
 
     def started(self, target: PruneSource, policy: RetentionPolicy, *, dry_run: bool) -> None:
-        """A prune began."""
+        """A prune started."""
 
     def skipped(self, skipped: Skipped) -> None:
         """A session is left alone, because it can't be dated or is not ours."""

@@ -67,7 +67,7 @@ class AtomicWriteError(QuestionStoreError, WriteError):
 
 
 class AtomicReadError(QuestionStoreError, ReadError):
-    """The system would not read a file or the directory."""
+    """The system refused to read a file or the directory."""
 
     @property
     def user_message(self) -> str:

@@ -50,7 +50,7 @@ class SessionExists(QuestionError):
     where: str
     """Where the sessions are."""
     path: Path | None = None
-    """Its directory; None where it has none."""
+    """Its directory; None if it has none."""
 
 
 class QuestionNotAdopted(QuestionError, kind=ErrorKind.PERSON_NEEDED):

@@ -115,7 +115,7 @@ def _line(option: Option) -> str:
     return f"→ {option.label}"
 
 
-# --------------------------------------------------------------------- where a session stands
+# --------------------------------------------------------------------------------- the status
 
 
 def format_submission(

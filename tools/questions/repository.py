@@ -315,7 +315,7 @@ class QuestionRepository(Protocol):
         """
         ...
 
-    # -------------------------------------------------------------------------- what is reported
+    # ----------------------------------------------------------------------------------- reports
 
     def watching(self, session_id: str, on_change: OnChange) -> AbstractContextManager[None]:
         """Return a block; while it runs, `on_change` is called after each change of a session.

@@ -1,7 +1,7 @@
 """The service: create, answer, reject, wait for, list and clean up question sessions.
 
-The module is long because it is the package's one face, with what each method promises; the work is
-in `endings`, `waiting`, `listing`, `change_feed` and `store`.
+The module is long because it is the package's only entry point and documents what each method
+guarantees; the work is in `endings`, `waiting`, `listing`, `change_feed` and `store`.
 """
 
 from __future__ import annotations
@@ -385,7 +385,7 @@ class QuestionSessions:
     ) -> SessionAnswers:
         """Wait as `wait_for()` does; return the answers."""
         done = self.wait_for(session_id, timeout_s, expected_call_id, on_timeout=on_timeout)
-        return cast(SessionAnswers, done.answers)  # it has some, or the wait had raised
+        return cast(SessionAnswers, done.answers)  # present, else the wait had raised
 
     async def wait_for_answers_async(
         self,

@@ -88,7 +88,7 @@ def _kept(
         return None  # a jail that mounts piece by piece reports the cause
 
 
-# ------------------------------------------------------------------------------------ what it holds
+# -------------------------------------------------------------------------------------- its content
 
 
 def etc_content(folders: tuple[str, ...], files: Mapping[str, bytes]) -> Content | None:

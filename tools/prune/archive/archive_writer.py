@@ -129,7 +129,7 @@ class TarArchiver:
                 raise
         finally:
             if hidden_fd >= 0:
-                close_reader(fs, hidden_fd)  # what was written through it is synced
+                close_reader(fs, hidden_fd)  # writes through it are synced
             close_reader(fs, directory_fd)
         return Path(os.path.abspath(self.directory), name)
 

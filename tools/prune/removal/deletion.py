@@ -271,7 +271,7 @@ class DeletionPool:
                     ended.wait()
                 except BaseException as error:
                     if interrupted is not None:
-                        raise  # at the second request, the process's end stops the rest
+                        raise  # asked twice: leave the rest to the process's end
                     interrupted = error
         while self._threads:
             self._threads.pop()[0].join()

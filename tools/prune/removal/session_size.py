@@ -151,7 +151,7 @@ class SessionSize:
             self.unseen = "."
             return below
         stat_of, owner = self._fs.stat, self._owner
-        record, self._record = self._record, None  # it is at the top
+        record, self._record = self._record, None  # only the top directory has it
         known = None if record is None else record.name
         size = blocks = 0
         for name in names:

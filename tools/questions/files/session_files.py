@@ -25,8 +25,8 @@ STAGING_GRACE_S: Final = 60.0
 MAX_FILE_BYTES: Final = 8 * 1024 * 1024
 """Largest file of a session that is written or read."""
 READ_PAUSES_S: Final = (0.08, 0.16, 0.32)
-"""The pauses before further attempts to read, in seconds. Together they exceed half a second: a
-program that writes a file in place, bit by bit, has so much time.
+"""The pauses before further attempts to read, in seconds. Together they exceed half a second, which
+a program that writes a file in place, bit by bit, has to finish.
 """
 
 _Value = TypeVar("_Value")

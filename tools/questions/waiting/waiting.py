@@ -271,7 +271,7 @@ class Wait:
         return signature is None or signature != self._seen
 
     def look(self) -> QuestionSession | None:
-        """Return the session with its answers, None while it waits; or raise how it ended."""
+        """Return the session with its answers, None while it waits; raise if it ended otherwise."""
         signature = None
         try:
             signature, read = self._store.read_changed(self._session_id, self._seen)

@@ -73,7 +73,7 @@ class Applied:
 
     @property
     def nothing_to_do(self) -> bool:
-        """Whether the checkout had all of it before."""
+        """Whether the checkout already had the complete result."""
         return not self.paths and self.commit is None
 
 

@@ -54,7 +54,7 @@ def plan_apply(
     """Return what `apply_result` would do; nothing is changed.
 
     Raises:
-        RepositoryError: As of `apply_result`.
+        RepositoryError: As for `apply_result`.
     """
     return _Apply(checkout, base, result, objects, options, services).foresee()
 
@@ -173,7 +173,7 @@ class _Apply:
         self._message = self._options.message or f"Apply {label}"
 
     def foresee(self) -> Applied:
-        """Return what would be done."""
+        """Return what `carry_out` would do."""
         with locked(self._repository, self._services) as git_dir_fd:
             require_finished(self._repository, self._services, git_dir_fd)
             with self._begun() as (scratch, state):
@@ -184,7 +184,7 @@ class _Apply:
         return evolve(applied, dry_run=True)
 
     def carry_out(self) -> Applied:
-        """Do it."""
+        """Apply the result."""
         services = self._services
         with locked(self._repository, services) as git_dir_fd:
             require_finished(self._repository, services, git_dir_fd)

@@ -437,7 +437,7 @@ def _new_index(look: _Look, staged: Mapping[bytes, Leaf | None]) -> bytes | None
     return index.index.read_bytes()
 
 
-# -------------------------------------------------------------------------- what stands around
+# ---------------------------------------------------------------------------- the surroundings
 
 
 def _around(

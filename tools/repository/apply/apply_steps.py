@@ -199,7 +199,7 @@ class Steps:
             raise ApplyDiverged(self.repository.work_tree, blocked, journal=self.journal.path)
 
     def _side(self, number: int) -> str | None:
-        """Return the side that a path is on, or None; an unchanging path is on the latter."""
+        """Return the side that a path is on, or None; "after" for an unchanging path."""
         one = self.journal.record.paths[number]
         found = self._found(one.path)
         if found.same(one.after):

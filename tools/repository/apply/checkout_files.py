@@ -227,7 +227,7 @@ def names_in(fs: FileSystem, top_fd: int, folder: bytes) -> list[str]:
 def contents_below(
     fs: FileSystem, top_fd: int, folder: bytes, limit: int
 ) -> tuple[list[bytes], list[bytes]]:
-    """Return the files and the folders below a folder, at most so many.
+    """Return the files and the folders below a folder; stop after a folder that reaches `limit`.
 
     Raises:
         OSError: A folder can't be listed.

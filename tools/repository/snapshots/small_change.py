@@ -102,7 +102,7 @@ class _Writer:
         self._store([content for files in contents.values() for _, content in files.values()])
         return self._written(trees)
 
-    # ------------------------------------------------------------------------------ what is stored
+    # ------------------------------------------------------------------------------------ contents
 
     def _contents(self) -> dict[bytes, dict[bytes, tuple[bytes, bytes]]]:
         """Read the changed files: by folder and name, the mode and the content."""

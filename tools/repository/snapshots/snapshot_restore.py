@@ -24,7 +24,7 @@ from .workspace_index import WorkspaceState, look_at, remember, write_state
 from .workspace_scan import ScanLimits, WorkspaceScan, scan_workspace
 
 _LITTLE: Final = 4
-"""Differences are restored alone if no more than one file in so many differs."""
+"""Only differences are restored if at most one file in this many differs."""
 _HOLDS_MORE: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 _log = get_logger("agentforge.snapshots")
 _NO_LIMITS: Final = ScanLimits(1 << 31, 1 << 60, 1 << 60, 1 << 60, 1 << 12, 1 << 16)

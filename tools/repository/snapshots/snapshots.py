@@ -234,7 +234,7 @@ class Snapshots:
             return self._ids(locked)
 
     def _ids(self, locked: LockedRepository) -> Sequence[str]:
-        """Return all snapshots: each has a ref of its id, a file unless somebody packed them."""
+        """Return all ids: each snapshot has a ref, a file unless somebody packed the refs."""
         directory = self.repository.directory
         if (directory / "packed-refs").exists():
             output = locked.git("for-each-ref", "--format=%(objectname)", SNAPSHOT_REFS)
@@ -330,7 +330,7 @@ class Snapshots:
                 missing = f"{before}..{after}"
                 raise SnapshotMissing(missing, directory=self.repository.directory) from error
 
-    # ------------------------------------------------------------------------------ bringing back
+    # ---------------------------------------------------------------------------------- restoring
 
     def restore(self, snapshot: str) -> None:
         """Restore the workspace to a snapshot, file by file.
