@@ -1,4 +1,4 @@
-"""Any command in a jail: namespaces of its own, one folder to write, limits, no network.
+"""Any command in a jail: its own namespaces, one writable folder, limits, no network.
 
     from agentforge_sessions.jail import (Jail, JailPolicy)
 
@@ -7,9 +7,9 @@
     result = jail.run(["npm", "test"], workspace=Path("work"))
     result.exit_code, result.stopped
 
-Native code runs at full speed, with the kernel as the only wall; the sandbox
-(`sandbox`) has a WebAssembly engine before that. It needs Linux and bubblewrap
-(the extra `jail`, or the system's). Nothing falls back to running without a jail.
+Native code runs at full speed, with the kernel as the only wall; the sandbox (`sandbox`) has a
+WebAssembly engine before that. The jail needs Linux and bubblewrap (the extra `jail`, or the
+system's). There is no fallback to running without a jail.
 """
 
 from __future__ import annotations

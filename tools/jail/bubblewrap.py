@@ -1,4 +1,4 @@
-"""Where bubblewrap is, and what its refusals mean."""
+"""Finding bubblewrap, and the meaning of its refusals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 from .errors import JailUnavailable, Refusal
 
 VARIABLE: Final = "AGENTFORGE_BWRAP"
-"""Names the program to take, for machines that have several."""
+"""Names the program to use, for machines that have several."""
 _SYSTEM_PATH: Final = "/usr/bin:/usr/local/bin:/bin"
 _INSTALL: Final = (
     "install the extra `agentforge-sessions[jail]`, or bubblewrap 0.8 or newer by the system's "
@@ -49,7 +49,7 @@ def find_bubblewrap() -> Path:
 
 
 def refusal_of(said: str, *, knobs: Path = _KNOBS) -> JailUnavailable:
-    """Return the error for what bubblewrap said when it could not make a jail.
+    """Return the error for bubblewrap's message when it could not make a jail.
 
     Args:
         said: Its standard error.
@@ -141,7 +141,7 @@ _REMEDIES: Final = {
 
 
 def no_filter(machine: str) -> JailUnavailable:
-    """Return the error for a processor that there is no system call filter for."""
+    """Return the error for a processor without a system call filter."""
     return JailUnavailable(
         Refusal.ARCHITECTURE, f"this is {machine}", _REMEDIES[Refusal.ARCHITECTURE]
     )

@@ -1,7 +1,7 @@
 """Bubblewrap's command line for a jail; pure.
 
-The order matters: what is mounted later lies over what was mounted before, and the root is made
-read-only when everything is in its place.
+The order matters: later mounts cover earlier ones, and the root is made read-only after all others
+are in place.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .walls.system_folders import ETC, WORKSPACE, SystemView, is_in_etc
 
 HOME: Final = "/home/jail"
 OWN_FOLDER: Final = "/run/agentforge"
-"""Where files are that the jail's maker gives along."""
+"""The folder of the files that the jail's maker provides."""
 USER_ID: Final = 1000
 _HOST: Final = "jail"
 _USERS: Final = (
@@ -32,13 +32,14 @@ SYSTEM_FILES: Final[Mapping[str, bytes]] = {
 
 @frozen(kw_only=True)
 class Bind:
-    """A file or folder of the host, and where a command finds it; read-only.
+    """A file or folder of the host, and its path for a command; read-only.
 
     Attributes:
         source: The host's path.
         target: The path in the jail.
         scratch: Names of folders in it that are writable and in memory.
-        layer: A folder of the host that is laid over it, so that it has all of `scratch`; or empty.
+        layer: A folder of the host that is overlaid on it, so that it has all of `scratch`; or
+            empty.
     """
 
     source: str
@@ -53,7 +54,7 @@ class GivenFile:
 
     Attributes:
         fd: A descriptor of its content.
-        target: Where a command finds it.
+        target: Its path for a command.
         mode: Its permissions.
     """
 
@@ -64,23 +65,23 @@ class GivenFile:
 
 @frozen(kw_only=True)
 class JailPlan:
-    """All that a command line follows from.
+    """All that determines a command line.
 
     Attributes:
-        view: What there is of the system's folders.
-        read: Toolchains and what else may be read, at their own paths.
+        view: The visible part of the system's folders.
+        read: Toolchains and other readable paths, each at its own path.
         workspace: The host's path of the workspace.
         writable: Whether the workspace can be written.
         mounts: Read-only folders in the workspace.
         files: Files made for this jail.
-        environment: The whole environment of the command.
+        environment: The complete environment of the command.
         scratch_bytes: The size of each scratch folder.
-        network: Whether the host's network is kept.
+        network: Whether the command has the host's network.
         seccomp_fd: A descriptor of the system call filter.
-        etc: A folder that stands for all of `/etc`; put together of the view's and the given files
-            if None.
-        status_fd: Where bubblewrap writes how it goes.
-        block_fd: What bubblewrap reads before it starts the command.
+        etc: A folder to mount as `/etc`; if None, `/etc` is assembled from the view's and the given
+            files.
+        status_fd: The descriptor that bubblewrap writes its status to.
+        block_fd: The descriptor that bubblewrap reads before it starts the command.
     """
 
     view: SystemView
@@ -149,7 +150,7 @@ def _system(plan: JailPlan) -> Iterator[str]:
 
 
 def _processes(plan: JailPlan) -> Iterator[str]:
-    """Mount `/proc`, read-only: a jail that root started has root's user id, whatever it sees."""
+    """Mount `/proc`, read-only: a jail started by root has root's user id, whatever it sees."""
     yield from ("--proc", "/proc", "--remount-ro", "/proc")
     for file in plan.view.masked:
         yield from ("--ro-bind", "/dev/null", file)

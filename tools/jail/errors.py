@@ -1,7 +1,7 @@
 """The errors of the jail.
 
-Each is the caller's or the machine's doing. What a command does in the jail is never an error here:
-it is in a `JailResult`.
+Each has its cause in the caller or the machine. A command's behaviour in the jail is never an error
+here: it is in a `JailResult`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class JailError(AgentForgeError, kind=ErrorKind.SANDBOX):
 
 
 class Refusal(StrEnum):
-    """What keeps this machine from making a jail."""
+    """What prevents this machine from making a jail."""
 
     NO_BUBBLEWRAP = "no bubblewrap"
     OLD_BUBBLEWRAP = "bubblewrap is too old"
@@ -41,9 +41,9 @@ class JailUnavailable(JailError, RuntimeError):
     message = "no jail can be made here, {refusal}: {reason}. No command ran; {remedy}"
     refusal: Refusal
     reason: str
-    """What the system answered."""
+    """The system's answer."""
     remedy: str
-    """What to change."""
+    """The remedy."""
 
 
 class InvalidJail(JailError, ValueError, kind=ErrorKind.USAGE):
@@ -54,12 +54,12 @@ class InvalidJail(JailError, ValueError, kind=ErrorKind.USAGE):
 
 
 class FolderForbidden(JailError, ValueError, kind=ErrorKind.USAGE):
-    """A folder may not be shown to what runs in a jail; nothing ran."""
+    """A folder may not be shown to commands in a jail; nothing ran."""
 
     message = """{path!r}{leads} may not be shown to what runs in a jail: {reason}. Nothing ran;
     name the toolchain's own folder instead"""
     path: Path
-    """The folder as it was named."""
+    """The folder as given."""
     resolved: Path
     reason: str
 
@@ -70,7 +70,7 @@ class FolderForbidden(JailError, ValueError, kind=ErrorKind.USAGE):
 
 
 class CommandMissing(JailError, LookupError, kind=ErrorKind.NOT_FOUND):
-    """A program is nowhere on the path; nothing ran."""
+    """A program is in no folder of the path; nothing ran."""
 
     message = """there is no program {name!r} in {path:or an empty PATH}. Nothing ran; install it,
     or name it by its whole path"""
@@ -80,17 +80,17 @@ class CommandMissing(JailError, LookupError, kind=ErrorKind.NOT_FOUND):
 
 
 class MountPointUnusable(JailError, kind=ErrorKind.REFUSED):
-    """A folder of the workspace can't take a mount; nothing ran."""
+    """A folder of the workspace can't be a mount point; nothing ran."""
 
     message = """{path!r} in the workspace can't take a mount: {reason}. Nothing ran; remove it from
     the workspace, or mount elsewhere"""
     path: str
-    """Where the mount was to be, relative to the workspace."""
+    """The intended mount point, relative to the workspace."""
     reason: str
 
 
 class JailNotEnded(JailError, RuntimeError):
-    """What ran in a jail was killed and has not ended: the kernel holds it in a system call."""
+    """A killed command in a jail has not ended: the kernel holds it in a system call."""
 
     message = """the jail of process {pid} was killed and still lives after {waited_s:g} s, held by
     the kernel. Do not use its workspace; see what the process waits for"""

@@ -1,6 +1,6 @@
-"""A jail: any command in namespaces of its own, with one folder that it can write.
+"""A jail: any command in its own namespaces, with one writable folder.
 
-The module is long because it is one class: what a jail shows is found where a command runs.
+The module is long because it is one class, which finds what to show where it runs a command.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _log = get_logger("agentforge.jail")
 
 
 class Jail:
-    """Runs commands, each in a jail of its own; may be used from any thread.
+    """Runs commands, each in its own jail; may be used from any thread.
 
     A command sees the workspace at `WORKSPACE`, which it may write, the system's programs, the
     toolchains of its programs, and what the policy names, all read-only; scratch folders in memory
-    (`/tmp`, `/dev/shm`, its home); and nothing else of the host. docs/security.md has what is
-    promised and what is not.
+    (`/tmp`, `/dev/shm`, its home); and nothing else of the host. docs/security.md lists what is
+    guaranteed and what is not.
     """
 
     def __init__(
@@ -67,19 +67,19 @@ class Jail:
         bubblewrap: Path | None = None,
         control_groups: bool = True,
     ) -> None:
-        """Look at what the machine has; nothing runs yet.
+        """Examine the machine; nothing runs yet.
 
         Args:
             policy: What commands may use and see; the defaults if None.
-            programs: Programs that commands start besides their own, to be found like those.
+            programs: Programs that commands start besides their own, searched for like those.
             bubblewrap: The program; found if None.
-            control_groups: Whether to ask the kernel for control groups; without one a jail is
+            control_groups: Whether to ask the kernel for control groups; a jail without one is
                 watched.
 
         Raises:
             JailUnavailable: There is no bubblewrap, or no filter for this processor.
             FolderForbidden: The policy names a folder that is never shown.
-            CommandMissing: One of the programs is not there.
+            CommandMissing: One of the programs is missing.
         """
         self._policy = policy if policy is not None else JailPolicy()
         self._bubblewrap = bubblewrap if bubblewrap is not None else find_bubblewrap()
@@ -100,14 +100,14 @@ class Jail:
 
     @property
     def policy(self) -> JailPolicy:
-        """What commands may use and see."""
+        """The limits and visible paths of commands."""
         return self._policy
 
     def check(self) -> None:
         """Make a jail, with all that this one shows, and run `true` in it.
 
         Raises:
-            JailUnavailable: It can't be made; the error says which refusal it was and what to do.
+            JailUnavailable: It can't be made; the error has the kind of refusal and the remedy.
         """
         with tempfile.TemporaryDirectory(prefix="agentforge-jail-") as folder:
             result = self.run(["true"], workspace=Path(folder), deadline_s=60.0)
@@ -119,13 +119,13 @@ class Jail:
 
         Raises:
             InvalidJail: It is no command.
-            CommandMissing: There is no such program on the host.
+            CommandMissing: The host has no such program.
         """
         _require_command(command)
         self._toolchain(self._names(command))
 
     def show(self, programs: Sequence[str]) -> None:
-        """Show further programs that commands may start, as far as they are here and may be shown.
+        """Show further programs that commands may start, if they exist and may be shown.
 
         Args:
             programs: Their names or absolute paths.
@@ -136,11 +136,11 @@ class Jail:
         """Return the program that a command did not find in its jail, and what would show it.
 
         Args:
-            result: The command's end.
+            result: The command's result.
             command: The command, which may itself be a stand-in for a program.
 
         Returns:
-            None where the command did not end for want of a program.
+            None if the command ended for another reason than a missing program.
         """
         name = missing_name(result.exit_code, (result.stderr, result.stdout))
         if name is None:
@@ -171,23 +171,23 @@ class Jail:
         deadline_s: float | None = None,
         cancelled: Callable[[], bool] | None = None,
     ) -> JailResult:
-        """Run a command; nothing of it lives any more on return.
+        """Run a command; no process of it is left on return.
 
         Args:
             command: The program and its arguments. A program with a relative path that has a slash
                 is one of the workspace.
             workspace: The folder that it may write, at `WORKSPACE`.
-            files: Files for it, by the absolute path where it finds them, executable and read-only.
-            stdin: What it reads.
+            files: Files for it, by absolute path in the jail, executable and read-only.
+            stdin: Its input.
             environment: Further variables.
             deadline_s: Its deadline in seconds; the policy's if None.
-            cancelled: Ends it when true; asked twenty times a second, in this thread, as is
-                whether the thread's own operation was cancelled.
+            cancelled: Ends it when true; checked twenty times a second, in this thread, as is the
+                cancellation of the thread's own operation.
 
         Raises:
-            InvalidJail: The command, a variable or the deadline is none.
-            CommandMissing: There is no such program on the host.
-            FolderForbidden: The workspace is a home, or holds what is private.
+            InvalidJail: The command, a variable or the deadline is invalid.
+            CommandMissing: The host has no such program.
+            FolderForbidden: The workspace is a home, or contains a private place.
             MountPointUnusable: A link or file of the workspace is where a mount belongs.
             JailUnavailable: No jail can be made here.
             JailNotEnded: It was killed and the kernel holds it.
@@ -279,7 +279,7 @@ class Jail:
         return group
 
     def _kept_etc(self, targets: Sequence[str]) -> str | None:
-        """Return what stands for all of `/etc`; None where something of one's own goes there."""
+        """Return the folder to mount as `/etc`; None if this jail needs one of its own."""
         if self._policy.network or any(map(is_in_etc, targets)):
             return None
         if self._etc is _UNKNOWN or (self._etc and not os.path.isdir(self._etc)):
@@ -305,7 +305,7 @@ class Jail:
         return (*self._programs, command[0], *self._started[started])
 
     def _can_show(self, name: str) -> bool:
-        """Return whether a program that a command may start is here, and all that it needs."""
+        """Return whether a program that a command may start exists and can be shown completely."""
         found = shutil.which(name, path=self._search)
         if found is None or not os.path.isabs(found):
             return False
@@ -332,7 +332,7 @@ class Jail:
             yield self._bind(mount.source, mount.source)
 
     def _mounted_path(self) -> Iterator[str]:
-        """Return the folders of programs in what the policy shows, the workspace's mounts first."""
+        """Yield the folders of programs that the policy shows, the workspace's mounts first."""
         for mount in self._policy.mounts:
             for name in ("bin", ".bin"):
                 if (mount.source / name).is_dir():
@@ -362,7 +362,7 @@ class Jail:
 
 
 class _Memory:
-    """Files in memory for one command; their descriptors are closed with what holds them."""
+    """Files in memory for one command; closing this closes their descriptors."""
 
     def __init__(self, held: ExitStack) -> None:
         self.fds: list[int] = []
@@ -403,7 +403,7 @@ def _resolver(path: Path) -> bytes:
 
 
 def _either(cancelled: Callable[[], bool] | None) -> Callable[[], bool] | None:
-    """Return what says whether the caller or the thread's own token ends a command."""
+    """Return a test whether the caller or the thread's own token ends a command."""
     if current_token() is None:
         return cancelled
     if cancelled is None:

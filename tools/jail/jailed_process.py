@@ -1,4 +1,4 @@
-"""One run of bubblewrap: start it, hold it to its limits, take its output, and see it end."""
+"""One run of bubblewrap: start it, enforce its limits, read its output, and see it end."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _NOT_EXECUTABLE: Final = 126
 
 
 class Channels:
-    """The two pipes between bubblewrap and its maker: each end by its descriptor.
+    """The two pipes between bubblewrap and its maker, as the descriptors of their ends.
 
     Each end is closed once: its number may be another file's right after.
     """
 
     def __init__(self) -> None:
-        """Open both."""
+        """Open both pipes."""
         self.status = os.pipe()
         self._open = {*self.status}
         try:
@@ -49,19 +49,19 @@ class Channels:
         self._open.update(self.block)
 
     def hand_over(self) -> None:
-        """Close the ends that bubblewrap has now."""
+        """Close bubblewrap's ends in this process."""
         for fd in (self.status[1], self.block[0]):
             self._open.remove(fd)
             os.close(fd)
 
     def close(self) -> None:
-        """Close what is still open."""
+        """Close the remaining ends."""
         while self._open:
             os.close(self._open.pop())
 
 
 class JailedProcess:
-    """Bubblewrap and what it runs; everything of it has ended when the block is left.
+    """Bubblewrap and its processes, all of which have ended when the block is left.
 
     Used by one thread from its start to its end: the kernel ends a jail with the thread that
     started it.
@@ -78,15 +78,15 @@ class JailedProcess:
         cancelled: Callable[[], bool] | None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start bubblewrap; it waits before the command.
+        """Start bubblewrap, which waits before it starts the command.
 
         Args:
             argv: Its command line.
             channels: The pipes that the command line names.
             fds: The other descriptors that it names.
-            limits: What the command may use.
-            stdin: What the command reads.
-            cancelled: Whether to end it; asked twenty times a second.
+            limits: The limits of the command.
+            stdin: The command's input.
+            cancelled: Returns whether to end it; called twenty times a second.
             monotonic: The clock of the deadline.
 
         Raises:
@@ -136,7 +136,7 @@ class JailedProcess:
     # ------------------------------------------------------------------------------------ the start
 
     def make_ready(self, group: ControlGroup | None) -> bool:
-        """Wait until the jail is made, and set its limits; return whether the group took it.
+        """Wait until the jail is made, and set its limits; return whether the group accepted it.
 
         Raises:
             JailUnavailable: It could not be made.
@@ -170,16 +170,16 @@ class JailedProcess:
     # ------------------------------------------------------------------------------------- the run
 
     def run(self, watch: Watch) -> JailResult:
-        """Start the command, and stay until nothing of it lives any more.
+        """Start the command, and wait until no process of it is left.
 
         Args:
-            watch: Looks at it meanwhile.
+            watch: Checks the limits meanwhile.
 
         Raises:
             JailUnavailable: The jail could not be made after all.
-            JailNotEnded: What was killed does not end.
+            JailNotEnded: The killed processes do not end.
         """
-        with suppress(BrokenPipeError):  # it failed meanwhile, and its end says of what
+        with suppress(BrokenPipeError):  # it failed meanwhile; its end has the cause
             os.write(self._channels.block[1], b"x")
         stop = self._attend(watch)
         self._end()
@@ -207,7 +207,7 @@ class JailedProcess:
         )
 
     def _attend(self, watch: Watch) -> Stop | None:
-        """Take output and look at limits until the command has ended or has to be ended."""
+        """Read output and check limits until the command has ended or has to be ended."""
         process, child = self._process, self._report.child
         assert child is not None  # noqa: S101 (it was made ready)
         assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018
@@ -246,7 +246,7 @@ class JailedProcess:
         return None
 
     def _serve(self, key: selectors.SelectorKey, selector: selectors.BaseSelector) -> bool:
-        """Serve one descriptor; False when there is too much output."""
+        """Serve one descriptor; return False once there is too much output."""
         if key.data == "ended":
             selector.unregister(key.fileobj)
             stdin = self._process.stdin
@@ -308,7 +308,7 @@ class JailedProcess:
 
 
 def _readable(fd: int, timeout_s: float) -> bool:
-    """Return whether a descriptor can be read within a time; a process's, whether it has ended."""
+    """Return whether a descriptor becomes readable in time; a process's does when it ends."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(timeout_s * 1000))
@@ -326,7 +326,7 @@ def _process_limits(limits: JailLimits) -> tuple[tuple[int, int], ...]:
 
 
 def _at_most(kind: int, value: int) -> int:
-    """Return a limit that needs no right: none above this process's own."""
+    """Return a limit that needs no privilege: at most this process's own."""
     _, hard = resource.getrlimit(kind)
     return value if hard == resource.RLIM_INFINITY else min(value, hard)
 
@@ -334,7 +334,7 @@ def _at_most(kind: int, value: int) -> int:
 def processes_are_counted_by_namespace(release: str | None = None) -> bool:
     """Return whether `RLIMIT_NPROC` counts a jail's own processes, as kernels from 5.14 on do.
 
-    Before, it counts all that the user runs anywhere, and would stop a jail for what others do.
+    Older kernels count all processes of the user, and would stop a jail because of the others.
 
     Args:
         release: The kernel's release; this one's if None.

@@ -1,4 +1,4 @@
-"""Which program a command did not find in its jail, and what shows it."""
+"""The program that a command did not find in its jail, and how to show it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Final
 from attrs import frozen
 
 SHIMS: Final = "shims"
-"""The folder that pyenv, rbenv, asdf and their like keep their stand-ins in."""
+"""The folder in which pyenv, rbenv, asdf and the like put their stand-ins."""
 NOT_FOUND: Final = 127
-"""The exit code by which shells, `env` and npm say that a program was not found."""
+"""The exit code of shells, `env` and npm for a missing program."""
 _TAIL: Final = 16_384
 _SAID: Final = (
     re.compile(r"^\S.*: (?P<name>[A-Za-z0-9_./+-]+): (?:command )?not found\s*$", re.MULTILINE),
@@ -25,20 +25,20 @@ _SAID: Final = (
         re.MULTILINE,
     ),
 )
-"""What shells, `env` and `make` print of a program that they did not find."""
+"""The messages of shells, `env` and `make` about a missing program."""
 _OF_MAKE: Final = re.compile(r"^make\S*: \*\*\* .*\bError 127\s*$", re.MULTILINE)
 
 
 @frozen(kw_only=True)
 class MissingProgram:
-    """A program that was looked for in a jail and is not there.
+    """A program that was searched for in a jail and is missing there.
 
     Attributes:
-        name: The program, or None where nothing says which it was.
-        found: Where this machine has it, or None.
-        read: What shows it, if it is named in `read`: files and folders.
-        refused: Whether it may not be shown, or a folder of it.
-        shim: Whether what was found is a stand-in that looks for a version when it starts.
+        name: The program, or None if nothing names it.
+        found: Its path on this machine, or None.
+        read: The files and folders that show it, if they are named in `read`.
+        refused: Whether it, or a folder of it, may not be shown.
+        shim: Whether the path is a stand-in that looks for a version when it starts.
     """
 
     name: str | None
@@ -49,7 +49,7 @@ class MissingProgram:
 
     @property
     def hint(self) -> str:
-        """What to change, in one line."""
+        """The remedy, in one line."""
         if self.name is None:
             return (
                 "a program was not found in the jail; name it in the command itself, or have "
@@ -77,15 +77,15 @@ class MissingProgram:
 
 
 def missing_name(exit_code: int | None, outputs: Sequence[bytes]) -> str | None:
-    """Return the program that a run says was not found; "" where it doesn't say which.
+    """Return the program that a run reports as missing; "" if it names none.
 
     Returns:
-        None where the run did not end for want of a program.
+        None if the run ended for another reason than a missing program.
     """
     texts = [output[-_TAIL:].decode("utf-8", "replace") for output in outputs]
     if exit_code != NOT_FOUND and not any(map(_OF_MAKE.search, texts)):
         return None
     said = [str(found["name"]) for text in texts for one in _SAID for found in one.finditer(text)]
-    # A path in the workspace is one that the tests ask for, or that is still to be built.
+    # A relative path is one in the workspace that the tests ask for, or that is still to be built.
     named = [name for name in said if "/" not in name or name.startswith("/")]
     return (named[0] if named else None) if said else ""

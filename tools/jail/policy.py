@@ -1,4 +1,4 @@
-"""What a jail may use and see: limits, folders, network, environment."""
+"""The policy of a jail: limits, folders, network, environment."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _LOADER_VARIABLES: Final = frozenset({"LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT
 
 @frozen(kw_only=True)
 class JailLimits:
-    """What one command may use.
+    """The limits of one command.
 
     Attributes:
         deadline_s: Wall-clock seconds, above 0 and at most 86400.
         memory_bytes: The most memory of all processes together, in bytes, from 16 MiB on.
         processes: The most processes and threads at once, from 4 on.
         file_bytes: The largest file that a process may write, in bytes.
-        workspace_bytes: The most bytes that the workspace may take up on the disk, what was there
-            before included.
+        workspace_bytes: The most bytes that the workspace may take up on the disk, including its
+            earlier content.
         workspace_files: The most files and folders of the workspace, and of each scratch folder.
         output_bytes: The most bytes of each of standard output and standard error.
         open_files: The most files that a process may hold open.
@@ -97,13 +97,13 @@ def _is_number(value: object) -> bool:
 
 @frozen(kw_only=True)
 class FolderMount:
-    """A folder of the host that stands read-only in the workspace, as a checkout's `.venv`.
+    """A folder of the host, mounted read-only in the workspace, such as a checkout's `.venv`.
 
-    It stands at its own path in the jail as well, since scripts in it name that.
+    It is also mounted at its own path in the jail, since scripts in it name that.
 
     Attributes:
         source: The folder, absolute.
-        target: Where it stands, relative to the workspace.
+        target: Its mount point, relative to the workspace.
     """
 
     source: Path
@@ -120,14 +120,14 @@ def _mounts(values: Iterable[FolderMount]) -> tuple[FolderMount, ...]:
 
 @frozen(kw_only=True)
 class JailPolicy:
-    """What runs in a jail may use and see.
+    """Limits and visible paths of a jailed command.
 
     Attributes:
-        limits: What one command may use.
+        limits: The limits of one command.
         read: Further files and folders that it may read, absolute, each at its own path.
-        mounts: Folders that stand read-only in the workspace.
-        private: Folders that are never shown, besides those that never are: sessions, secrets.
-        environment: Variables for it. Nothing else of the host's environment goes in.
+        mounts: Folders that are mounted read-only in the workspace.
+        private: Folders that are never shown, in addition to the fixed ones: sessions, secrets.
+        environment: Its variables. Nothing else of the host's environment is passed.
         network: Whether it has the host's network. If so it is not sealed: it can send what it
             reads, and it reaches the services and abstract sockets of this machine.
 
@@ -170,7 +170,7 @@ class JailPolicy:
 
 
 def is_inner_path(path: str) -> bool:
-    """Return whether a text is a relative path in its simplest form that does not climb."""
+    """Return whether a text is a relative path in its simplest form, without ".."."""
     return bool(path) and "\0" not in path and not {"", ".", ".."} & set(path.split("/"))
 
 

@@ -1,4 +1,4 @@
-"""What became of a command in a jail."""
+"""The result of a command in a jail."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 
 class Stop(StrEnum):
-    """Why the jail ended a command before its own end."""
+    """Why the jail ended a command early."""
 
     DEADLINE = "deadline"
     MEMORY = "memory"
@@ -20,25 +20,25 @@ class Stop(StrEnum):
 
 
 class Means(StrEnum):
-    """By what a limit is held."""
+    """How a limit is enforced."""
 
     CGROUP = "cgroup"
-    """The kernel's, for all processes together."""
+    """By the kernel, for all processes together."""
     WATCHED = "watched"
-    """Looked at several times a second; what goes beyond it is killed."""
+    """By checks several times a second, which kill what exceeds it."""
 
 
 @frozen(kw_only=True)
 class JailUsage:
-    """What a command used, as far as it was seen.
+    """The resources that a command used, as far as they were measured.
 
     Attributes:
         seconds: Wall-clock time from its start to the end of its last process.
         memory_bytes: The most memory at once, in bytes.
-        processes: The most processes and threads seen at once.
-        workspace_bytes: What the workspace took up at the end, in bytes on the disk.
-        workspace_files: How many files and folders it then held.
-        held_by: By what memory and processes were held to their limits.
+        processes: The most processes and threads at once, as measured.
+        workspace_bytes: The size of the workspace at the end, in bytes on the disk.
+        workspace_files: The number of files and folders in it then.
+        held_by: How the limits of memory and processes were enforced.
     """
 
     seconds: float
@@ -51,18 +51,18 @@ class JailUsage:
 
 @frozen(kw_only=True)
 class JailResult:
-    """How a command ended, with what it printed.
+    """The end of a command, with its output.
 
     Attributes:
-        exit_code: Its exit code, 128 and the signal's number where a signal ended it; None when
-            the jail ended it first.
-        started: Whether there was such a program; if not, the exit code is 127 (or 126 where it
-            may not be run).
+        exit_code: Its exit code, 128 and the signal's number if a signal ended it; None if the jail
+            ended it first.
+        started: Whether the program exists; if not, the exit code is 127 (or 126 if it may not be
+            run).
         stopped: Why the jail ended it, or None.
-        stdout: What it printed, up to the limit.
-        stderr: What it printed to standard error, up to the limit.
-        usage: What it used.
-        sealed: Whether it was cut off from every network. False where the policy gave it one.
+        stdout: Its output, up to the limit.
+        stderr: Its standard error, up to the limit.
+        usage: The resources that it used.
+        sealed: Whether it was cut off from every network. False if the policy gave it one.
     """
 
     exit_code: int | None

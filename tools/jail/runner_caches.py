@@ -1,9 +1,9 @@
-"""Folders that test runners cache in beside a project's packages: writable in a jail, then dropped.
+"""Cache folders of test runners beside a project's packages: writable in a jail, then dropped.
 
-`node_modules` stands read-only in a workspace, and vite, vitest, babel and others write into it;
-vitest 2 fails a run of correct code where it can't. Each such folder is a scratch folder in memory.
-Where the packages have none yet, an overlay gives it a mount point, so that nothing is
-created in the person's checkout; the packages themselves stay read-only.
+`node_modules` is mounted read-only in a workspace, and vite, vitest, babel and others write into
+it; vitest 2 fails a run of correct code if it can't. Each such folder is a scratch folder in
+memory. If the packages lack one, an overlay provides its mount point, so that nothing is created in
+the person's checkout; the packages themselves stay read-only.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _log = get_logger("agentforge.jail")
 
 
 def with_caches(bind: Bind, bubblewrap: Path, held: ExitStack) -> Bind:
-    """Return a mount with scratch folders for what test runners cache in it.
+    """Return a mount with scratch folders for the caches of test runners in it.
 
-    A mount that holds no packages is returned as it is. Where this kernel makes no overlay, only
-    the folders that exist already can be written; the log says so.
+    A mount without packages is returned unchanged. If this kernel makes no overlay, only existing
+    folders become writable; the log says so.
 
     Args:
         bind: The mount.
         bubblewrap: The program that makes jails.
-        held: Keeps the folder that is laid over the packages until the command has ended.
+        held: Retains the overlaid folder until the command has ended.
     """
     if os.path.basename(bind.target) != PACKAGES or not _is_directory(bind.source):
         return bind

@@ -1,8 +1,8 @@
-"""Which programs a command starts besides its own, as far as its own words say it plainly.
+"""The programs that a command starts besides its own, as far as its own words name them plainly.
 
-Only the words that a person wrote are looked at: a shell's text, and what stands behind programs
-such as `env` that start another. What a Makefile or a package.json starts is not: it is the
-workspace's, and the workspace says nothing of what a jail shows.
+Only the words that a person wrote are examined: a shell's text, and the words after programs such
+as `env` that start another. Programs that a Makefile or a package.json starts are not included:
+these files are the workspace's, which has no say in what a jail shows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _PROGRAM: Final = re.compile(r"[A-Za-z0-9_./+-]+")
 _DURATION: Final = re.compile(r"[0-9.]+[smhd]?")
 _MAX: Final = 32
-"""How many programs of a text are named; one that starts more has its folders named instead."""
+"""The most programs of a text to name; one that starts more has its folders named instead."""
 
 
 def started_by(command: Sequence[str]) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def started_by(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def started_by_text(text: str) -> tuple[str, ...]:
-    """Return the same of a shell's script."""
+    """Return the same for a shell's script."""
     return tuple(dict.fromkeys(_in_text(text, depth=0)))[:_MAX]
 
 
@@ -52,7 +52,7 @@ def is_shell(program: str) -> bool:
 
 
 def _started(words: list[str], depth: int) -> Iterator[str]:
-    """Return the program of some words, and those that it starts."""
+    """Yield the program of some words, and those that it starts."""
     while words and _ASSIGNMENT.match(words[0]):
         words = words[1:]
     if not words or depth > 4:
@@ -72,7 +72,7 @@ def _started(words: list[str], depth: int) -> Iterator[str]:
 
 
 def _shells_text(words: Sequence[str]) -> str | None:
-    """Return the text that a shell is given: the word after the options, of which one has a c."""
+    """Return the text that a shell is given: the word after the options, if one of them has a c."""
     given = named = False
     for word in words:
         if named:  # the name of an option, as in -o pipefail
@@ -86,7 +86,7 @@ def _shells_text(words: Sequence[str]) -> str | None:
 
 
 def _in_text(text: str, depth: int) -> Iterator[str]:
-    """Return the programs in a shell's text; what follows an open quote is not understood."""
+    """Yield the programs in a shell's text; anything after an open quote is ignored."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=";&|()\n")
     lexer.whitespace = " \t\r"
     lexer.commenters = ""

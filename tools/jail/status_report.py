@@ -1,4 +1,4 @@
-"""What bubblewrap reports of a jail, on a descriptor of its own: JSON, a document on each line."""
+"""Bubblewrap's report on a jail, on a descriptor of its own: one JSON document per line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MOST: Final = 1 << 16
 
 
 class StatusReport:
-    """Reads the report as it comes.
+    """Parses the report as it arrives.
 
     A command can't write it: bubblewrap closes the descriptor before it starts the command.
     """
@@ -18,12 +18,12 @@ class StatusReport:
         self._rest = b""
         self._taken = 0
         self.child: int | None = None
-        """The first process of the jail, as the host numbers it."""
+        """The first process of the jail, by the host's number."""
         self.exit_code: int | None = None
-        """How the command ended; None while it runs, and when it was never started."""
+        """The command's exit code; None while it runs, and if it was never started."""
 
     def feed(self, data: bytes) -> None:
-        """Take a piece of the report."""
+        """Add a piece of the report."""
         self._taken += len(data)
         if self._taken > _MOST:
             return

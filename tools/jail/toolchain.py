@@ -1,8 +1,8 @@
 """The folders that a command's programs need to run, found from the programs themselves.
 
 A program of the system needs nothing more. One of a virtual environment needs that and the Python
-that it was made with; one of a Python, node, Go, Rust or Java of its own needs that folder; any
-other needs its file and its libraries.
+that made it; one of a separate Python, node, Go, Rust or Java installation needs the installation's
+folder; any other needs its file and its libraries.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _PREFIX_MARKS: Final = (
     *("lib/python3*", "lib/node_modules", "include/node", "pkg/tool", "lib/rustlib"),
     *("lib/modules", "jre/lib", "lib/ruby", "lib/perl5"),
 )
-"""What a folder holds that is a toolchain's own, and not one of a person's `bin` folders."""
+"""Entries that mark a folder as a toolchain's, and not one of a person's `bin` folders."""
 
 
 @frozen(kw_only=True)
 class Toolchain:
-    """What programs need.
+    """The needs of programs.
 
     Attributes:
         folders: Files and folders to read, absolute; they may be links.
-        path: Where programs are looked for, the system's folders last.
+        path: The search path for programs, the system's folders last.
     """
 
     folders: tuple[Path, ...]
@@ -50,10 +50,10 @@ def find_program(name: str, search: str) -> Path:
 
     Args:
         name: Its name or absolute path.
-        search: The folders to look in, as `PATH` has them.
+        search: The folders to search, in the form of `PATH`.
 
     Raises:
-        CommandMissing: There is none.
+        CommandMissing: It is in none of them.
     """
     found = shutil.which(name, path=search)
     if found is None or not os.path.isabs(found):
@@ -73,9 +73,9 @@ def toolchain_of(
     Args:
         programs: Their paths, from `find_program`.
         view: What a jail sees of the system.
-        shows: Whether a folder may be shown; of a toolchain whose folder may not, only the
+        shows: Returns whether a folder may be shown; of a toolchain whose folder may not, only the
             program's own file is named.
-        environment: Where Rust's toolchains are named; this process's if None.
+        environment: The variables that name Rust's toolchains; this process's if None.
     """
     variables = os.environ if environment is None else environment
     folders: list[Path] = []
@@ -123,7 +123,7 @@ def _folders_of(
 
 
 def _hops(program: Path) -> Iterator[Path]:
-    """Return a program's path and each that the links on its way name, the file itself last."""
+    """Yield a program's path and each that the links on its way name, the file itself last."""
     for _ in range(40):
         yield program
         try:
@@ -137,7 +137,7 @@ def _hops(program: Path) -> Iterator[Path]:
 
 
 def _prefix(program: Path) -> Path | None:
-    """Return the folder of the toolchain that a program belongs to, if it is one's own."""
+    """Return the folder of the toolchain that a program belongs to, or None."""
     for above in program.parents[1:6]:
         if above == above.parent:
             return None
@@ -178,7 +178,7 @@ def _look(path: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def _libraries_of(real: Path, *_: tuple[int, ...]) -> tuple[Path, ...]:
-    """Ask the loader, once as long as neither the program nor what the loader knows changes."""
+    """Ask the loader, once while neither the program nor the loader's cache changes."""
     loader = shutil.which("ldd", path="/usr/bin:/bin")
     if loader is None:
         return ()

@@ -1,4 +1,4 @@
-"""Looks at a running jail: how much it has of what is limited, and whether that is too much."""
+"""Checks of a running jail: its use of limited resources, and whether a limit is exceeded."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from .walls.disk_usage import DiskUsage, disk_usage
 from .walls.process_tree import TreeLook, divided, look_at
 
 _FIRST_S: Final = 0.01
-"""What ends at once is not looked at."""
+"""The delay of the first look; a command that ends earlier is not looked at."""
 _TREE_S: Final = 0.03
 _TREE_OF_GROUP_S: Final = 0.25
 _DISK_S: Final = 0.2
 _SHARE: Final = 15
-"""A look is taken again after this many times what it cost."""
+"""The pause between two looks, as a multiple of the cost of a look."""
 _SLACK: Final = 8
 _SCRATCH: Final = ("tmp", "dev/shm", HOME.lstrip("/"))
 
 
 class Watch:
-    """Looks at one jail, from its start to its end; used by one thread."""
+    """Watches one jail, from its start to its end; used by one thread."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class Watch:
         scratch: Iterable[str] = (),
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Look at nothing yet.
+        """Store the settings; no look yet.
 
         Args:
-            limits: What is allowed.
+            limits: The limits.
             workspace: The folder on the host.
             group: The control group that the jail is in, or None.
             scratch: Scratch folders besides those of every jail, relative to its root.
@@ -61,11 +61,11 @@ class Watch:
         self._next_disk = self._began + _DISK_S
 
     def next_look_s(self) -> float:
-        """Return in how many seconds a look is due."""
+        """Return the seconds until a look is due."""
         return max(0.0, min(self._next_tree, self._next_disk) - self._monotonic())
 
     def look(self, child: int) -> Stop | None:
-        """Take the looks that are due; return which limit is passed, or None.
+        """Take the looks that are due; return the exceeded limit, or None.
 
         Args:
             child: The jail's first process.
@@ -83,7 +83,7 @@ class Watch:
         return stop
 
     def end(self) -> Stop | None:
-        """Take the last look, at what is left; return which limit was passed, or None."""
+        """Take the last look, at what is left; return the exceeded limit, or None."""
         stop = None
         if self._group is not None:
             self._memory = max(self._memory, self._group.peak_memory_bytes or 0)
@@ -92,7 +92,7 @@ class Watch:
         return self._judge_disk(0) or stop
 
     def usage(self) -> JailUsage:
-        """Return what was seen, the time up to now."""
+        """Return the measured usage, with the time up to now."""
         disk = self._disk
         return JailUsage(
             seconds=self._monotonic() - self._began,
@@ -114,7 +114,7 @@ class Watch:
         return self._judge_memory(child, tree)
 
     def _judge_memory(self, child: int, tree: TreeLook) -> Stop | None:
-        """Judge the memory of a look; what processes share is counted once where that matters."""
+        """Judge the memory of a look; count shared memory once if the limit seems exceeded."""
         memory = self._memory_of(tree)
         if memory > self._limits.memory_bytes:
             memory = self._memory_of(divided(child, tree, most=self._limits.processes + _SLACK))
@@ -138,10 +138,10 @@ class Watch:
         return self._judge_memory(child, tree) if self._group is None else None
 
     def _scratch_files(self, child: int) -> int:
-        """Return how many files the fullest scratch folder has.
+        """Return the number of files of the fullest scratch folder.
 
-        Until the jail has a root of its own these would be folders of the machine, which may hold
-        any number.
+        Until the jail has a root of its own these would be folders of the machine, which may
+        contain any number.
         """
         most = 0
         for scratch in self._scratch:
@@ -157,7 +157,7 @@ class Watch:
         try:
             self._disk = disk_usage(self._workspace, most_entries=limits.workspace_files)
         except OSError:
-            return None  # the workspace was moved; who moved it knows what it holds
+            return None  # the workspace was moved; its mover knows its content
         if self._disk.entries > limits.workspace_files:
             return Stop.FILES
         if self._disk.bytes + unnamed > limits.workspace_bytes:

@@ -1,9 +1,9 @@
-"""One prune engine: old sessions go, nothing else ever does.
+"""One prune engine: it removes the old sessions that a policy names, and nothing else.
 
     result = prune(target, RetentionPolicy(max_age_hours=24), dry_run=True)
 
-A kind of sessions takes part through a `PruneTarget`. `sandbox` and `harness` have
-theirs; this package knows neither. docs/pruning.md says what is promised.
+A kind of sessions takes part through a `PruneTarget`. `sandbox` and `harness` provide theirs; this
+package knows neither. docs/pruning.md lists the guarantees.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What a prune knows and says: sessions, decisions with their reasons, and the result."""
+"""The values of a prune: sessions, decisions with their reasons, and the result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNITS = ("KB", "MB", "GB", "TB", "PB")
 
 
 def human_bytes(size: int) -> str:
-    """Write a number of bytes for people: "512 B", "1.5 MB"; a KB is 1,024 bytes."""
+    """Format a number of bytes for people: "512 B", "1.5 MB"; a KB is 1,024 bytes."""
     if size < 1024:
         return f"{size} B"
     scaled = float(size)
@@ -26,35 +26,35 @@ def human_bytes(size: int) -> str:
 
 
 class Reason(StrEnum):
-    """Why a session goes or stays."""
+    """Why a session is removed or stays."""
 
     EXPIRED = "expired"
     """It was not used for longer than `max_age_hours`."""
     TOO_MANY = "too_many"
-    """It is none of the `max_sessions` newest."""
+    """It is not one of the `max_sessions` newest."""
     TOO_LARGE = "too_large"
-    """It and those that are newer have more than `max_total_bytes`."""
+    """Together with the newer ones it exceeds `max_total_bytes`."""
     LOW_SPACE = "low_space"
     """The file system has less than `min_free_space_gb` free."""
 
     RECENT = "recent"
-    """No rule asks for it to go."""
+    """No rule asks for its removal."""
     STATE = "state"
-    """It is in one of `keep_states`, or in a state its kind is never removed in."""
+    """It is in one of `keep_states`, or in a state in which its kind is never removed."""
     PINNED = "pinned"
     """It is pinned."""
     IN_USE = "in_use"
     """A process works in it."""
     YOUNG = "young"
-    """A rule asks for it to go, but it was used too recently for that rule."""
+    """A rule asks for its removal, but it was used too recently for that rule."""
     FUTURE = "dated_in_the_future"
-    """A rule asks for it to go, but it is dated later than now."""
+    """A rule asks for its removal, but it is dated later than now."""
     LIMIT = "limit"
-    """It would go, but `max_deletions` others go first."""
+    """It is due, but `max_deletions` older ones are removed first."""
     BUSY = "busy"
-    """It would go, but another prune worked on the root for the whole wait."""
+    """It is due, but another prune worked on the root for the whole wait."""
     CHANGED = "changed"
-    """It is not as it was when it was decided: it was used or replaced."""
+    """It changed after the decision: it was used or replaced."""
     GONE = "gone"
     """Another process removed it before its turn came."""
 
@@ -75,11 +75,11 @@ WORDS: Final[Mapping[Reason, str]] = {
     Reason.BUSY: "another prune is at work",
     Reason.GONE: "removed already",
 }
-"""Each reason, as people read it."""
+"""Each reason as text for people."""
 
 
 class SkipReason(StrEnum):
-    """Why something under a root is left alone: it can't be dated, is not ours, or is needed."""
+    """Why an entry of a root is left alone: it can't be dated, is not ours, or is needed."""
 
     NO_METADATA = "no_metadata"
     CORRUPTED_METADATA = "corrupted_metadata"
@@ -97,7 +97,7 @@ LEFT_ALONE: Final = {
     Reason.PINNED: (SkipReason.PINNED, "it is pinned"),
     Reason.FUTURE: (SkipReason.FUTURE, "it is dated in the future"),
 }
-"""What is reported of a session that a rule asks for and that stays for such a reason."""
+"""The skip reason reported for a session that a rule asks for and that stays."""
 
 
 @frozen(kw_only=True)
@@ -108,9 +108,9 @@ class Candidate:
         kind: What it is: "sandbox", "harness" or "questions".
         session_id: Its id, which is its directory's name.
         dated_at: When it was last used, or ended; aware.
-        version: What identifies the content it was dated by; another one means it changed.
-        size_bytes: The sizes of its files added up; 0 until it is measured.
-        disk_bytes: The room they take on the disk; 0 until it is measured.
+        version: Identifies the content it was dated by; a different version means it changed.
+        size_bytes: The sum of its files' sizes; 0 until it is measured.
+        disk_bytes: The room its files take on the disk; 0 until it is measured.
         state: Its state, where its kind has states.
         removable: Whether its kind may be removed in this state at all.
         pinned: Whether it is pinned.
@@ -129,11 +129,11 @@ class Candidate:
     in_use: bool = False
 
     def age_hours(self, now: datetime) -> float:
-        """How long ago it was dated, in hours; negative for the future."""
+        """Return its age in hours; negative if it is dated in the future."""
         return (now - self.dated_at).total_seconds() / _SECONDS_AN_HOUR
 
     def is_as(self, before: Candidate) -> bool:
-        """Return whether it is dated as it was before, in the same state."""
+        """Return whether it has the same date, version and state as before."""
         return (self.dated_at, self.version, self.state) == (
             before.dated_at,
             before.version,
@@ -143,7 +143,7 @@ class Candidate:
 
 @frozen(kw_only=True)
 class Skipped:
-    """Something that has a session's name and is left alone.
+    """An entry with a session's name that is left alone.
 
     Attributes:
         kind: The kind of sessions the root holds.
@@ -160,11 +160,11 @@ class Skipped:
 
 @frozen(kw_only=True)
 class Decision:
-    """What becomes of one session.
+    """The decision about one session.
 
     Attributes:
         candidate: The session.
-        remove: Whether it goes.
+        remove: Whether it is removed.
         reasons: Why, at least one; several rules may ask for the same session.
     """
 
@@ -173,7 +173,7 @@ class Decision:
     reasons: tuple[Reason, ...]
 
     def logged(self) -> dict[str, object]:
-        """Return what an audit log says of it."""
+        """Return the fields that an audit log records of it."""
         candidate = self.candidate
         return {
             "kind": candidate.kind,
@@ -187,12 +187,12 @@ class Decision:
 
 @frozen(kw_only=True)
 class Inspection:
-    """What was found where sessions of one kind are.
+    """The sessions of one kind, as a look found them.
 
     Attributes:
         candidates: Sessions that can be dated and are ours.
-        skipped: What has a session's name and is neither.
-        skipped_bytes: What the skipped ones hold, where all had to be measured.
+        skipped: Entries with a session's name that can't be dated or are not ours.
+        skipped_bytes: The size of the skipped entries, where everything had to be measured.
         hidden: Other names in a root, those that begin with a dot.
     """
 
@@ -204,10 +204,10 @@ class Inspection:
 
 @frozen(kw_only=True)
 class Unmet:
-    """A bound that does not hold after all that may go was removed.
+    """A bound that still does not hold after everything removable was removed.
 
     Attributes:
-        rule: The rule's name, as `RetentionPolicy` has it.
+        rule: The rule's name, a field of `RetentionPolicy`.
         bound: What it asks for, in sessions or bytes.
         stays: What there is instead.
     """
@@ -217,7 +217,7 @@ class Unmet:
     stays: int
 
     def __str__(self) -> str:
-        """Return it in words."""
+        """Return the bound and the remaining amount in words."""
         if self.rule == "max_sessions":
             return f"{self.stays:,} sessions stay, more than {self.bound:,}"
         if self.rule == "max_total_bytes":
@@ -227,12 +227,12 @@ class Unmet:
 
 @frozen(kw_only=True)
 class Plan:
-    """What becomes of every session, oldest first.
+    """The decisions about all sessions, oldest first.
 
     Attributes:
         decisions: One for each session.
         skipped: Those that a rule asks for and that stay because they are needed or can't be dated.
-        unmet: The bounds that are not met, since what is in the way may not go.
+        unmet: The bounds that are not met, since what is in the way may not be removed.
     """
 
     decisions: tuple[Decision, ...]
@@ -241,12 +241,12 @@ class Plan:
 
     @property
     def removals(self) -> tuple[Decision, ...]:
-        """Those that go, in the order in which they go."""
+        """The decisions to remove, in the order of removal."""
         return tuple(one for one in self.decisions if one.remove)
 
     @property
     def size_bytes(self) -> int:
-        """What the removals free, as sizes of files."""
+        """The bytes that the removals free, as sizes of files."""
         return sum(one.candidate.size_bytes for one in self.decisions if one.remove)
 
 
@@ -262,26 +262,28 @@ class PruneResult:
 
     Attributes:
         deleted_sessions: Ids of the sessions that were removed (or would be, in a dry run), oldest
-            first. With a trash, they can be brought back.
+            first. With a trash, they can be restored.
         skipped_sessions: Ids of what was left alone because it can't be dated or is not ours, and
             of what a rule asked for and is in use, pinned or dated in the future.
-        reclaimed_bytes: The sizes of the files of the deleted sessions, added up before they went.
-        errors: By session id: why it was not, or not wholly, removed, or could not be looked at.
+        reclaimed_bytes: The sum of the file sizes of the deleted sessions, measured before removal.
+        errors: By session id: why it was not, or not completely, removed, or could not be
+            inspected.
         dry_run: True when nothing was done.
         trashed: True when what is deleted is in the trash: until its time there is over it can be
-            brought back, and frees nothing.
-        finished_sessions: Ids of sessions that an earlier prune had begun to remove, and that are
+            restored, and frees nothing.
+        finished_sessions: Ids of sessions whose removal an earlier prune had started and that are
             all deleted now (or would be, in a dry run).
         unfinished_sessions: Ids of sessions that are out of sight, but not all deleted; they are in
-            `errors` too, and the next prune goes on with them.
+            `errors` too, and the next prune continues with them.
         purged_sessions: Ids of sessions that left the trash for good because their time was over
             (or would, in a dry run).
         archives: By session id: the archive that was written of it.
-        decisions: For each session that was considered: whether it goes, and why.
-        skipped: Why each of `skipped_sessions` was.
+        decisions: For each session that was considered: whether it is removed, and why.
+        skipped: Why each of `skipped_sessions` was skipped.
         swept: Names of what dead processes had left half made or half deleted in the root, and that
             is deleted now (or would be, in a dry run).
-        unmet: The bounds of the policy that do not hold, since what is in the way may not go.
+        unmet: The bounds of the policy that do not hold, since what is in the way may not be
+            removed.
         busy: True when another prune worked on the root for the whole wait, so that this one
             removed nothing; what is due is in `decisions`.
         duration_s: How long it took, in seconds.
@@ -306,12 +308,12 @@ class PruneResult:
 
     @property
     def due(self) -> int:
-        """How many sessions are to go and were left for the next time."""
+        """The number of sessions that are due and were left for the next prune."""
         waiting = ((Reason.LIMIT,), (Reason.BUSY,))
         return sum(one.reasons in waiting for one in self.decisions)
 
     def __str__(self) -> str:
-        """Sum it up in one line for people."""
+        """Return a one-line summary for people."""
         went = ("Would trash" if self.dry_run else "Trashed") if self.trashed else None
         verb = went or ("Would delete" if self.dry_run else "Deleted")
         parts = [

@@ -1,9 +1,9 @@
-"""One prune: look, decide, remove, and sum it up.
+"""One prune: inspect, decide, remove, and summarize.
 
     directories (`removal.directories`) or rows of a store
         ──► candidates ──► decide() ──► plan ──► removed, kept or left, each with its reason
 
-Once it has begun, nothing is raised for what it meets.
+After the start, findings are reported in the result and never raised.
 """
 
 from __future__ import annotations
@@ -34,29 +34,30 @@ def prune(
 
     Args:
         source: The sessions.
-        policy: Which of them go.
-        dry_run: Only look and decide: nothing is changed, made or locked for longer than a moment.
-        only: Remove none but these, and only as they were: what a dry run decided and a person
+        policy: Which of them to remove.
+        dry_run: Only inspect and decide: nothing is changed, made or locked for longer than a
+            moment.
+        only: Remove none but these, and only if unchanged: what a dry run decided and a person
             confirmed. All that the policy asks for if None.
-        disposal: What becomes of them; removed at once if None.
+        disposal: How sessions are removed; at once if None.
         observer: Notified of what happens.
-        outside: Time, chance and the file system; the real ones if None.
+        outside: Time, randomness and the file system; the real ones if None.
 
     Returns:
-        What went and what did not, and why. Where another prune works on the root, it is waited for
-        (`Disposal.lock_timeout_s`) and what it leaves is taken; if it goes on for longer, the
-        result is `busy` and nothing was removed.
+        What was removed and what was not, and why. If another prune works on the root, this one
+        waits for it (`Disposal.lock_timeout_s`) and removes what it leaves; if the wait is too
+        long, the result is `busy` and nothing was removed.
 
     Raises:
         PruneRootMissing: There is no such root.
         PruneRootUnusable: It is no directory, or can't be read or written; nothing was removed.
         InvalidPolicy: It asks for what a store can't do; nothing was removed.
         AgentForgeError: The store does not answer; nothing was removed.
-        Exception: What the observer raises comes out as it is, and ends the prune: what is out of
-            sight by then, the next prune finishes.
+        Exception: What the observer raises is passed on unchanged, and ends the prune: the next
+            prune finishes what is out of sight by then.
 
     Guarantees: nothing outside the plan is removed. A removed session has a line in the audit log
-    that was durable before it went, or with it.
+    that was durable before the removal, or became durable with it.
     """
     outside = outside or Outside()
     disposal = disposal or Disposal()
@@ -87,7 +88,7 @@ def prune(
         raised = failed.error
     else:
         return result
-    raise raised  # as it is: it says nothing about the root
+    raise raised  # unchanged: it says nothing about the root
 
 
 def _require_possible(policy: RetentionPolicy, disposal: Disposal) -> None:
@@ -103,11 +104,11 @@ def _require_possible(policy: RetentionPolicy, disposal: Disposal) -> None:
 
 
 def _prune_rows(stored: StoredSessions, run: PruneRun) -> Plan:
-    """Look, decide, and remove unless it is a dry run; return what was decided.
+    """Inspect, decide, and remove unless it is a dry run; return the decisions.
 
-    What directories need is not needed here: a transaction is done or is not, so nothing is ever
-    half removed, nothing has to be hidden before it is deleted, and no later prune has to finish
-    it. Two prunes of one store share the work.
+    Rows need none of the care that directories need: a transaction is done or not, so nothing is
+    ever half removed, nothing has to be hidden before it is deleted, and no later prune has to
+    finish it. Two prunes of one store share the work.
     """
     policy, record = run.policy, run.record
     _require_possible(policy, run.disposal)
@@ -124,7 +125,7 @@ def _prune_rows(stored: StoredSessions, run: PruneRun) -> Plan:
 
 
 def _remove_rows(stored: StoredSessions, run: PruneRun, plan: Plan) -> None:
-    """Remove each: locked, looked at again, archived, deleted with its line, in one transaction."""
+    """Lock each, inspect it again, archive and delete it with its line, in one transaction."""
     record, archiver = run.record, run.disposal.archiver
     by, token = dict(run.outside.actor()), run.outside.token()
     for one in plan.removals:

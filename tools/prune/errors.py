@@ -1,6 +1,6 @@
 """What can go wrong before anything is removed, as typed errors with fields.
 
-Once a prune has begun, nothing is raised for what it finds: it is in the result.
+Once a prune has started, what it finds is in the result and never raised.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ class PruneError(AgentForgeError):
 
 
 class InvalidPolicy(PruneError, ValueError, kind=ErrorKind.USAGE):
-    """A retention policy makes no sense; nothing was removed."""
+    """A retention policy is invalid; nothing was removed."""
 
     message = "the retention policy was refused: {faults:;}"
     faults: Sequence[str]
 
 
 class PruneRootMissing(PruneError, FileNotFoundError, kind=ErrorKind.NOT_FOUND):
-    """The directory whose sessions were to be pruned is not there."""
+    """The directory whose sessions were to be pruned does not exist."""
 
     message = """there is no directory {path} to prune; nothing was removed. Check the path: a root
     that is missing may be a disk that is not mounted"""
@@ -66,7 +66,7 @@ class NotInTrash(PruneError, kind=ErrorKind.NOT_FOUND):
 
 
 class SessionInTheWay(PruneError, FileExistsError, kind=ErrorKind.CONFLICT):
-    """A session can't be brought back because something has its name; nothing was changed."""
+    """Something has the name of a session to restore; nothing was changed."""
 
     message = """{session_id} can't be brought back: {path} is there; nothing was changed. Move that
     away first"""

@@ -1,9 +1,9 @@
-"""What goes and what stays: a pure decision.
+"""Which sessions are removed and which stay: a pure decision.
 
     candidates + policy + now + free space  ->  plan
 
 Nothing here reads a disk or a clock. The same input gives the same plan, so a dry run and the run
-after it agree as long as the sessions do.
+after it agree as long as the sessions are the same.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .errors import InvalidPolicy
 
 GIB: Final = 1 << 30
 FREE_SPACE_MIN_AGE_HOURS: Final = 1.0
-"""How old a session must be to go for free space, in hours, where no age is named."""
+"""The minimum age for a removal for free space, in hours, where the policy names none."""
 _MOST: Final = 1 << 100
-"""More bytes than there are; a number of them may be larger than any float."""
+"""More bytes than exist; larger numbers of bytes may exceed any float."""
 
 
 def _number(value: object) -> bool:
@@ -32,7 +32,7 @@ def _number(value: object) -> bool:
 
 
 def _as_states(states: object) -> frozenset[str]:
-    """Take names of states; what is none stays as it is, to be reported with the other faults."""
+    """Return names of states as a set, and anything else unchanged, for the check to report."""
     if isinstance(states, str):
         return frozenset({str(states)})
     if isinstance(states, bytes) or not isinstance(states, Iterable):
@@ -40,36 +40,39 @@ def _as_states(states: object) -> frozenset[str]:
     several = [str(one) if isinstance(one, str) else one for one in states]
     try:
         return frozenset(several)
-    except TypeError:  # it holds something that can be no member of a set
+    except TypeError:  # it has an unhashable member
         return cast("frozenset[str]", tuple(several))
 
 
 @frozen(kw_only=True)
 class RetentionPolicy:
-    """Which sessions are kept. Rules may be combined; a session goes if any of them asks for it.
+    """Which sessions stay. Rules may be combined; a session is removed if any rule asks for it.
 
-    Removal goes from the oldest to the newest, by the time a session was last used or ended, then
-    by id; each rule removes no more than it needs. So what goes is always the oldest part of what
-    may go. A rule that is None asks for nothing: without any rule, everything stays. A session
-    that is dated in the future stays in any case.
+    Removal proceeds from the oldest to the newest, by the time a session was last used or ended,
+    then by id; each rule removes no more than it needs. So the removed sessions are always the
+    oldest of those that may be removed. A rule that is None asks for nothing: without any rule,
+    everything stays. A session that is dated in the future stays in any case.
 
     Attributes:
-        max_age_hours: Sessions older than this go; of 0, all that have an age. Hours, 0 or more.
-        max_sessions: So many of the newest stay, and the older ones go. Those that can't be removed
-            cost no newer one its place: the bound is not met then, and the plan says so.
-        max_total_bytes: The newest stay, as many as have at most so many bytes together, and the
-            older ones go; with what can't be removed as with `max_sessions`.
-        min_free_space_gb: At least so many GiB of the file system are free afterwards, by the sizes
-            on disk.
-        min_age_hours: No session that was used within so many hours goes for one of these three.
-            If None, that is `FREE_SPACE_MIN_AGE_HOURS` for `min_free_space_gb`, and 0 for the
-            others: how much is free also depends on what is no session, so that bound may be out
-            of reach.
-        keep_states: Sessions in these states stay, also where other rules ask for them.
-        max_deletions: At most this many go at once, the oldest; the rest waits for the next time.
+        max_age_hours: Remove sessions older than this; if 0, all that have an age. Hours, 0 or
+            more.
+        max_sessions: This many of the newest stay, and the older ones are removed. Those that can't
+            be removed do not take the place of a newer one: the bound is not met then, and the plan
+            says so.
+        max_total_bytes: As many of the newest stay as fit into this many bytes together, and the
+            older ones are removed; sessions that can't be removed count as with `max_sessions`.
+        min_free_space_gb: At least this many GiB of the file system are free afterwards, by the
+            sizes on disk.
+        min_age_hours: None of these three rules removes a session that was used within this many
+            hours. If None, that is `FREE_SPACE_MIN_AGE_HOURS` for `min_free_space_gb`, and 0 for
+            the others: free space also depends on files outside the sessions, so that bound may be
+            out of reach.
+        keep_states: Sessions in these states stay, even if other rules ask for them.
+        max_deletions: At most this many are removed at once, the oldest; the rest waits for the
+            next prune.
 
     Raises:
-        InvalidPolicy: A value is none of these; it names every fault.
+        InvalidPolicy: A value is invalid; the error names every fault.
     """
 
     max_age_hours: float | None = None
@@ -98,14 +101,14 @@ class RetentionPolicy:
 
     @property
     def counts_everything(self) -> bool:
-        """Whether a rule needs to know of all sessions, and not only of those that are old."""
+        """Whether a rule needs all sessions, and not only the old ones."""
         return any(
             rule is not None
             for rule in (self.max_sessions, self.max_total_bytes, self.min_free_space_gb)
         )
 
     def before(self, now: datetime) -> datetime | None:
-        """Return since when a session was not used that its age makes go; None for no age.
+        """Return the time since which a session must be unused to be due by age; None for no age.
 
         It is a minute later than that: rounding must leave none out.
         """
@@ -113,7 +116,7 @@ class RetentionPolicy:
             return None
         try:
             return now - timedelta(hours=self.max_age_hours) + timedelta(minutes=1)
-        except OverflowError:  # longer than there are dates
+        except OverflowError:  # older than the earliest date
             return datetime.min.replace(tzinfo=UTC)
 
 
@@ -126,15 +129,16 @@ def decide(
     others: int = 0,
     other_bytes: int = 0,
 ) -> Plan:
-    """Decide for each session whether it goes, and why.
+    """Decide for each session whether it is removed, and why.
 
     Args:
         candidates: The sessions, in any order.
         policy: The rules.
         now: The time, aware.
-        free_bytes: What is free on their file system; None asks for nothing.
-        others: How many sessions there are beside them, that can't be removed.
-        other_bytes: The bytes of those; both only for whether a bound is met.
+        free_bytes: The free bytes of their file system; if None, the rule for free space is
+            ignored.
+        others: The number of further sessions, which can't be removed.
+        other_bytes: Their bytes; both count only for whether a bound is met.
 
     Returns:
         A plan that removes nothing that is pinned, in use, not removable, in a state to keep or
@@ -145,7 +149,7 @@ def decide(
     deleted = 0
     decisions: list[Decision] = []
     skipped: list[Skipped] = []
-    known: dict[tuple[Reason, ...], tuple[Reason, ...]] = {}  # ten thousand share a few
+    known: dict[tuple[Reason, ...], tuple[Reason, ...]] = {}  # for sharing: few differ
     for index, one in enumerate(ordered):
         reasons = rules.ask_for(index, one)
         kept = _exempt(one, policy, now)
@@ -169,10 +173,10 @@ def decide(
 
 
 class _Rules:
-    """What the rules of a policy ask for, session by session from the oldest on.
+    """The demands of a policy's rules, asked session by session from the oldest on.
 
     Attributes:
-        spared: Whether the last session was asked for by a rule that its age spares it from.
+        spared: Whether a rule asked for the last session but its minimum age protects it.
     """
 
     def __init__(
@@ -194,7 +198,7 @@ class _Rules:
         self.spared = False
 
     def ask_for(self, index: int, one: Candidate) -> tuple[Reason, ...]:
-        """Return which rules ask for a session to go."""
+        """Return the rules that ask for a session's removal."""
         age = one.age_hours(self._now)
         asked = []
         if index < self._many:
@@ -211,7 +215,7 @@ class _Rules:
         return tuple(reasons)
 
     def _min_age(self, reason: Reason) -> float:
-        """Return how old a session must be to go for a reason, in hours."""
+        """Return the minimum age of a session for a removal by this rule, in hours."""
         named = self._policy.min_age_hours
         if named is not None:
             return named
@@ -224,7 +228,7 @@ class _Rules:
             self._free += one.disk_bytes
 
     def unmet(self, stay: int, other_bytes: int) -> tuple[Unmet, ...]:
-        """List the bounds that do not hold once all that go are removed."""
+        """List the bounds that do not hold once all removals are done."""
         most, size = self._policy.max_sessions, self._policy.max_total_bytes
         total = self._total + other_bytes
         found = []
@@ -239,7 +243,7 @@ class _Rules:
 
 
 def _first_that_fits(ordered: Sequence[Candidate], size: int) -> int:
-    """Return from where on the sessions, the newest first, fit into a number of bytes."""
+    """Return the index from which the sessions, the newest first, fit into a number of bytes."""
     for index in range(len(ordered) - 1, -1, -1):
         size -= ordered[index].size_bytes
         if size < 0:
@@ -260,7 +264,7 @@ def _exempt(one: Candidate, policy: RetentionPolicy, now: datetime) -> Reason | 
 
 
 def only_as_shown(plan: Plan, shown: Sequence[Decision], skipped: Collection[str]) -> Plan:
-    """Limit a plan to what a former one decided, as far as it is as it was then.
+    """Limit a plan to what a former one decided, and only for unchanged sessions.
 
     Args:
         plan: What the policy asks for now.
@@ -268,7 +272,8 @@ def only_as_shown(plan: Plan, shown: Sequence[Decision], skipped: Collection[str
         skipped: Names in the root that are no candidates.
 
     Returns:
-        A plan that removes no more; what was shown and is not there any more stands in it as gone.
+        A plan that removes no more; a session that was shown and is missing now is in it with the
+        reason `GONE`.
     """
     then = {one.candidate.session_id: one.candidate for one in shown}
     there = {one.candidate.session_id for one in plan.decisions}.union(skipped)
@@ -281,7 +286,7 @@ def only_as_shown(plan: Plan, shown: Sequence[Decision], skipped: Collection[str
 
 
 def _as_shown(decision: Decision, then: Mapping[str, Candidate]) -> Decision:
-    """Keep what was not shown, and what is not as it was shown."""
+    """Turn a removal into a stay if the session was not shown, or changed since."""
     now = decision.candidate
     shown = then.get(now.session_id)
     if shown is None:

@@ -1,4 +1,4 @@
-"""What the engine asks of a kind of sessions: whose they are, and when they were last used."""
+"""What the engine asks of a kind of sessions: which are its own, and when each was last used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOCK_TIMEOUT_S: Final = 10.0
 """How long a prune waits for another one of the same root, in seconds."""
 
 _SETTLED_AFTER_NS: Final = 100_000_000
-"""Ten times the longest tick of a kernel; within one, a file may change and its times may not."""
+"""Ten times the longest kernel tick; within one tick, a file may change and keep its times."""
 
 _SECOND_NS: Final = 1_000_000_000
 
@@ -30,26 +30,26 @@ class Record:
 
     Attributes:
         name: Its name in the session's directory.
-        status: What `fstat` said of it.
+        status: Its `fstat` result.
     """
 
     name: str
     status: FileStatus
 
     def is_settled(self, now_ns: int) -> bool:
-        """Return whether any later change of the file shows in its times.
+        """Return whether any later change of the file will show in its times.
 
         That is so once its last change is long enough ago, where the file system's times are finer
         than a second; no program can set the time of a change.
 
         Args:
-            now_ns: When it was not read yet, in nanoseconds since 1970.
+            now_ns: A time before it was read, in nanoseconds since 1970.
         """
         changed_ns = self.status.st_ctime_ns
         return changed_ns < now_ns - _SETTLED_AFTER_NS and changed_ns % _SECOND_NS != 0
 
     def is_as_it_was(self, fs: FileSystem, session_fd: int) -> bool:
-        """Return whether the name has the same file still, with the same times and size."""
+        """Return whether the name still has the same file, with the same times and size."""
         try:
             status = fs.stat(self.name, dir_fd=session_fd)
         except OSError:
@@ -74,8 +74,8 @@ class Dated:
         version: Equal for equal content; a session whose version changed was used meanwhile.
         state: Its state, where its kind has states.
         removable: Whether its kind may be removed in this state.
-        record: The file that all of this was read from, where that is one; as long as it is as it
-            was, a session need not be dated again.
+        record: The file that all of this was read from, if it is a single one; while it is
+            unchanged, the session need not be dated again.
     """
 
     at: datetime
@@ -99,11 +99,11 @@ class Undatable:
 
 
 _REFUSED: Final = frozenset({errno.ELOOP, errno.ENXIO})
-"""What the system answers for a link and for a socket."""
+"""System errors for a link and for a socket."""
 
 
 def undatable(error: ReadError) -> Undatable:
-    """Return why a record that can't be read gives no date: the system refused, or it is none."""
+    """Return why an unreadable record gives no date: the system refused, or it is no record."""
     cause = error.cause
     if isinstance(cause, OSError) and cause.errno not in _REFUSED:
         return Undatable(SkipReason.UNREADABLE, str(error))
@@ -111,36 +111,36 @@ def undatable(error: ReadError) -> Undatable:
 
 
 def settled(dated: Dated, now_ns: int) -> Record | None:
-    """Return what a session was dated by, if every later change of that shows in its times.
+    """Return the record a session was dated by, if every later change will show in its times.
 
     Args:
         dated: How it was dated.
-        now_ns: When it was not read yet, in nanoseconds since 1970.
+        now_ns: A time before it was read, in nanoseconds since 1970.
     """
     record = dated.record
     return record if record is not None and record.is_settled(now_ns) else None
 
 
 class PruneSource(Protocol):
-    """Where sessions of one kind are, as those who observe a prune know it."""
+    """The place of the sessions of one kind, as observers of a prune see it."""
 
     @property
     def kind(self) -> str:
-        """What the sessions are called: "sandbox", "harness" or "questions"."""
+        """The kind's name: "sandbox", "harness" or "questions"."""
         ...
 
     @property
     def root(self) -> Path:
-        """The directory that they are in, or the store's address in its place."""
+        """The directory that holds them, or the store's address instead."""
         ...
 
 
 @runtime_checkable
 class Leaving(Protocol):
-    """A kind of sessions of which something is kept elsewhere before they are removed."""
+    """A kind of sessions that saves something of a session elsewhere before its removal."""
 
     def leaving(self, fs: FileSystem, session_fd: int, session_id: str) -> None:
-        """Keep it; the session is open and locked. What fails is logged, and keeps no session."""
+        """Save it; the session is open and locked. A failure is logged and keeps no session."""
         ...
 
 
@@ -148,34 +148,34 @@ class Leaving(Protocol):
 class PruneTarget(PruneSource, Protocol):
     """One kind of sessions: directories under one root, each named by its session's id.
 
-    Every implementation must withstand any content of the directories: it opens names only
-    relative to the descriptor it is given, follows no link, reads no more than it must, blocks on
-    nothing and raises nothing for what it finds.
+    Every implementation must withstand any content of the directories: it opens names only relative
+    to the descriptor it is given, follows no link, reads no more than it must, blocks on nothing
+    and raises nothing because of their content.
     """
 
     @property
     def guards(self) -> Sequence[str]:
         """Names in a session's directory that a process at work in it holds an `flock` on.
 
-        The directory itself is asked for as well.
+        The engine also checks for a lock on the directory itself.
         """
         ...
 
     def owns(self, name: str) -> bool:
-        """Return whether a name in the root is one of a session of this kind."""
+        """Return whether a name in the root can be that of a session of this kind."""
         ...
 
     def stray_age(self, name: str) -> timedelta | None:
-        """Return how old something in the root is, by its last change, when its maker is dead.
+        """Return how old a leftover in the root is, by its last change, if its maker is dead.
 
-        For names, beginning with a dot, that things have while they are made or deleted; None for
-        any other. Whoever makes one that is dead at any age (0) holds an `flock` on the root
-        meanwhile.
+        This concerns names that begin with a dot, which entries have while they are made or
+        deleted; None for any other. A maker whose leftovers count as dead at any age (0) holds an
+        `flock` on the root while it works.
         """
         ...
 
     def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:
-        """Date a session by what its directory holds; None if there is no session in it.
+        """Date a session by its directory's content; None if there is no session in it.
 
         Args:
             fs: The file system.
@@ -188,24 +188,24 @@ class PruneTarget(PruneSource, Protocol):
 class PruneObserver:
     """Observes what a prune finds and does, in the thread that prunes; this one does nothing.
 
-    What it raises comes out of the prune as it is and ends it: what is out of sight by then is
-    finished by the next one.
+    What it raises leaves the prune unchanged and ends it; the next prune finishes what is out of
+    sight by then.
     """
 
     def started(self, target: PruneSource, policy: RetentionPolicy, *, dry_run: bool) -> None:
-        """A prune began."""
+        """A prune started."""
 
     def skipped(self, skipped: Skipped) -> None:
-        """Something is left alone, because it can't be dated or is not ours."""
+        """A session is left alone, because it can't be dated or is not ours."""
 
     def candidate(self, decision: Decision, *, age_hours: float) -> None:
-        """A session is to go."""
+        """A session is to be removed."""
 
     def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
         """A session was removed, or is in the trash."""
 
     def failed(self, session_id: str, *, error: str) -> None:
-        """A session was not, or not wholly, removed."""
+        """A session was not, or not completely, removed."""
 
     def completed(self, result: PruneResult) -> None:
         """A prune ended."""
@@ -217,7 +217,7 @@ class Removed:
 
     Attributes:
         archive: The archive that was written of it, or None.
-        left: What of it could not be deleted from this machine, and why; None where nothing was.
+        left: The part of it that could not be deleted from this machine, and why; None if all was.
     """
 
     archive: str | None = None
@@ -225,12 +225,12 @@ class Removed:
 
 
 class StoredSessions(PruneSource, Protocol):
-    """Sessions of one kind that a store has as rows."""
+    """Sessions of one kind that a store holds as rows."""
 
     def inspect(self, *, now: datetime, before: datetime | None) -> Inspection:
         """Return the sessions that were last used, or ended, before a time; all if it is None.
 
-        Each is dated, measured, and looked at for pins and for who works in it.
+        Each is dated, measured, and checked for pins and for processes that work in it.
 
         Raises:
             AgentForgeError: The store does not answer.
@@ -240,22 +240,22 @@ class StoredSessions(PruneSource, Protocol):
     def remove(
         self, candidate: Candidate, line: Mapping[str, object], *, archiver: Archiver | None
     ) -> Removed | Reason:
-        """Delete a session with all that is stored of it, and keep a line about it.
+        """Delete a session with all that is stored of it, and record a line about it.
 
-        In one transaction, under the session's lock: it is looked at again, archived if there is
-        an archiver, and deleted.
+        In one transaction, under the session's lock: it is inspected again, archived if there is an
+        archiver, and deleted.
 
         Args:
             candidate: The session, as it was when it was decided.
-            line: What the audit log is to say.
-            archiver: Keeps a copy of it before.
+            line: The fields for the audit log.
+            archiver: Archives the session first.
 
         Returns:
-            What was removed; or why the session was kept, with all of it.
+            What was removed; or why the session stays, complete.
 
         Raises:
-            AgentForgeError: The store refused; the session was kept.
-            OSError: It could not be archived; the session was kept.
+            AgentForgeError: The store refused; the session stays.
+            OSError: It could not be archived; the session stays.
         """
         ...
 
@@ -268,10 +268,10 @@ class StoredSessions(PruneSource, Protocol):
         ...
 
     def pin(self, session_id: str) -> bool:
-        """Keep a session from every prune; return whether it was not pinned before.
+        """Protect a session from every prune; return whether it was not pinned before.
 
         Raises:
-            AgentForgeError: The store does not answer, or it is no id.
+            AgentForgeError: The store does not answer, or the id is invalid.
         """
         ...
 
@@ -279,37 +279,38 @@ class StoredSessions(PruneSource, Protocol):
         """Let prunes remove a session again; return whether it was pinned.
 
         Raises:
-            AgentForgeError: The store does not answer, or it is no id.
+            AgentForgeError: The store does not answer, or the id is invalid.
         """
         ...
 
 
 class Archiver(Protocol):
-    """Keeps a copy of a session before it goes."""
+    """Saves a copy of a session before it is removed."""
 
     def archive(self, fs: FileSystem, session_fd: int, candidate: Candidate) -> Path:
         """Write an archive of an open session, and prove that it can be read back.
 
         Raises:
             OSError: It could not be written or verified; nothing of it is left.
-            PruneError: The same, in the archive's own words.
+            PruneError: The same, as an error of the archive.
         """
         ...
 
 
 @frozen(kw_only=True)
 class Disposal:
-    """What becomes of sessions that go.
+    """How sessions are removed.
 
     Attributes:
-        grace: How long they can be brought back; None removes them at once.
-        archiver: Keeps a copy of each before; none is kept if None.
-        audit_path: Where the audit log is; None for the root's own.
+        grace: How long they can be restored; None removes them at once.
+        archiver: Archives each of them first; no archives if None.
+        audit_path: The audit log; the root's own if None.
         lock_timeout_s: How long to wait for another prune of the same root, in seconds.
-        batch: How many sessions go between two syncs; None for what the descriptors allow.
+        batch: How many sessions are removed between two syncs; if None, as many as the descriptors
+            allow.
 
     Raises:
-        InvalidPolicy: A value makes no sense; it names every fault.
+        InvalidPolicy: A value is invalid; the error names every fault.
     """
 
     grace: timedelta | None = None

@@ -1,7 +1,7 @@
-"""Question sessions: an agent asks, a person answers, files between them.
+"""Question sessions: an agent asks, a person answers, files connect them.
 
 `QuestionSessions` is the service. A session is a directory of JSON files that any program may read
-(docs/questions.md); everything here may be used by any number of processes at once.
+(docs/questions.md); any number of processes may use this package at once.
 """
 
 from ..base.question import Option, Question, QuestionError

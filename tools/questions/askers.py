@@ -1,7 +1,7 @@
-"""Who asks: the process that waits for an answer, or the agent session that it is asked for.
+"""Who asks: the process that waits for an answer, or the agent session that it asks for.
 
-It stands in request.json under `asker`, a key of our own that other programs ignore. Once no one
-can receive the answer, the question is ended; what can't be judged from here is left alone.
+request.json names it under `asker`, a key of our own that other programs ignore. Once no one can
+receive the answer, the question is ended; an asker that can't be judged from here is left alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..base.files.process_owner import OsProcesses, Owner, Processes, judge_owne
 from ..base.identifiers import is_session_id
 
 SessionEnd = Callable[[str], str | None]
-"""Returns why no one can go on with the agent session of a reference; None if somebody may."""
+"""Returns why no one can continue the agent session of a reference; None if somebody may."""
 
 ASKER_KILLED: Final = "the program that waited for the answer has ended"
 _SESSION_KEY: Final = "session"
@@ -33,9 +33,9 @@ class Asker:
 
     Attributes:
         process: The process that asked.
-        session: The agent session that it was asked for, or None: its directory, absolute, where
-            it is in files; its id where it is in the same store as the question. The question of
-            a session outlives the process: the next worker takes it up.
+        session: The agent session that it asked for, or None: its absolute directory if it is in
+            files; its id if it is in the same store as the question. The question of a session
+            outlives the process: the next worker takes it up.
     """
 
     process: Owner
@@ -45,13 +45,13 @@ class Asker:
     def current(
         cls, *, session: Path | str | None = None, processes: Processes | None = None
     ) -> Asker:
-        """Return this process, as it asks for itself or for an agent session."""
+        """Return this process as the asker, for itself or for an agent session."""
         known = processes if processes is not None else OsProcesses()
         return cls(process=Owner.current(known, ""), session=session)
 
     @property
     def session_name(self) -> str | None:
-        """The id of the agent session that it was asked for, or None."""
+        """The id of the agent session that it asked for, or None."""
         return None if self.session is None else PurePath(self.session).name
 
 
@@ -64,7 +64,7 @@ def current_directory() -> str | None:
 
 
 def asker_document(asker: Asker) -> dict[str, Any]:
-    """Return who asks as JSON has it."""
+    """Return an asker as JSON."""
     document = asker.process.document()
     del document["token"]
     if asker.session is not None:
@@ -73,7 +73,7 @@ def asker_document(asker: Asker) -> dict[str, Any]:
 
 
 def parse_asker(found: object) -> Asker | None:
-    """Return who `asker_document` describes, or None: what is not understood describes no one."""
+    """Return the asker that `asker_document` describes; None for anything not understood."""
     if not isinstance(found, dict):
         return None
     process = owner_of({**found, "token": ""})
@@ -95,8 +95,8 @@ def end_of(
     """Return why no one can receive the answer any more, or None if somebody may.
 
     An asker on another machine or in another container is never judged, nor is a session in a
-    directory there. The question of an agent session is judged by that session alone: a worker that
-    was killed has a successor.
+    directory there. The question of an agent session is judged by that session alone, since a
+    killed worker has a successor.
 
     Args:
         asker: Who asks, or None if it is not known.

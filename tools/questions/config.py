@@ -12,7 +12,7 @@
     events = ["session.completed"]        # what else to notify of, besides questions
     on_event = "command"
 
-`base.settings.configuration` reads the other sections of the file. A missing file is an empty one.
+`base.settings.configuration` reads the other sections of the file. A missing file counts as empty.
 An unknown section or key is an error that names the nearest one.
 """
 
@@ -43,13 +43,13 @@ from .service import QuestionSessions
 _Section = TypeVar("_Section", QuestionsConfig, "NotifyConfig")
 DEFAULT_CONFIG_PATH: Final = DEFAULT_PATH
 DIRECTORY_VARIABLE: Final = "AGENTFORGE_QUESTIONS"
-"""The environment variable that says where the question sessions are; it beats the file."""
+"""The environment variable with the directory of the question sessions; it overrides the file."""
 SHARED_VARIABLE: Final = "AUQ_SESSION_DIR"
 """The environment variable that names the shared directory, for both programs."""
 
 
 DEFAULT_EVENTS: Final = ("session.paused", "session.completed", "session.aborted")
-"""The events of sessions that a person is notified of, where the configuration names none."""
+"""The session events that a person is notified of, where the configuration names none."""
 
 
 def _as_names(value: Any) -> Any:
@@ -58,15 +58,15 @@ def _as_names(value: Any) -> Any:
 
 @frozen(kw_only=True)
 class NotifyConfig:
-    """How a person is notified of a new question, and of what happens to sessions.
+    """How a person is notified of new questions and of session events.
 
     Attributes:
         bell: Ring the terminal's bell.
         title: Set the terminal's title.
         desktop: Show a desktop notification through `notify-send`, where that is installed.
         on_question: A command line for `sh -c`, or None; see `questions.notify`.
-        events: Which events of sessions they are notified of, by `desktop` and `on_event`; `*`
-            stands for any part of a name.
+        events: The session events to notify of, by `desktop` and `on_event`; `*` matches any part
+            of a name.
         on_event: A command line for `sh -c`, or None; see `integrations.observers.person_observer`.
     """
 
@@ -96,10 +96,10 @@ class NotifyConfig:
 
 @frozen(kw_only=True)
 class Config:
-    """Everything that the configuration file says.
+    """The configuration file's sections about questions.
 
     Attributes:
-        directory: Where the question sessions are, or None for the default place.
+        directory: The directory of the question sessions, or None for the default.
         questions: Limits and times of question sessions.
         notify: How a person is notified.
     """
@@ -117,13 +117,13 @@ def shared_directory(
 ) -> Path:
     """Return the directory of questions that all projects and programs of this user share.
 
-    It is that of ask-user-questions-mcp, which writes the same files: either program answers what
-    the other one asked.
+    It is that of ask-user-questions-mcp, which writes the same files: either program answers the
+    questions of the other.
 
     Args:
         environment: The environment variables.
         platform: The operating system, as `sys.platform` names it.
-        home: The user's own directory; the one of this user if None.
+        home: The user's home directory; that of this user if None.
     """
     own = home if home is not None else Path.home()
     named = environment.get(SHARED_VARIABLE)
@@ -149,14 +149,14 @@ def load_config(
     """Read the configuration.
 
     Args:
-        path: The file; by default what AGENTFORGE_CONFIG names, else `.agentforge/config.toml` in
-            the working directory or, where that is a folder of a project, in the project's. A file
-            that was named must exist.
+        path: The file; by default the one that AGENTFORGE_CONFIG names, else
+            `.agentforge/config.toml` in the working directory or, where that is a folder of a
+            project, in the project's. A file that was named must exist.
         environment: The environment variables.
         fs: The file system.
 
     Raises:
-        InvalidConfig: With everything that is wrong with it.
+        InvalidConfig: It names every fault.
     """
     try:
         file = read_configuration_file(path, environment=environment, fs=fs)
@@ -170,7 +170,7 @@ def load_config(
         return evolve(config, directory=Path(directory))
     if config.directory is None:
         inside = file.root / DEFAULT_BASE_DIR
-        if inside.is_symlink() or inside.parent.is_symlink():  # it leads nobody's questions away
+        if inside.is_symlink() or inside.parent.is_symlink():  # no link redirects questions
             apart = folder_apart(Path.cwd() / file.root, environment) / DEFAULT_BASE_DIR.name
             return evolve(config, directory=apart)
     if file.above:
@@ -189,7 +189,7 @@ def _checked(file: ConfigurationFile, environment: Mapping[str, str]) -> Config:
 def config_of(
     file: ConfigurationFile, environment: Mapping[str, str] = os.environ
 ) -> Config | None:
-    """Read the sections of questions; what is wrong with them is added to the file's faults."""
+    """Read the sections of questions; add their faults to those of the file."""
     before = len(file.faults)
     top = file.top()
     asking, notifying = (
@@ -209,7 +209,7 @@ def config_of(
 
 
 def _built(kind: type[_Section], table: Fields) -> _Section | None:
-    """Build the value of a section, which judges its fields."""
+    """Build the value of a section, which checks its fields."""
     given = {name: table.take(name) for name in [one.name for one in fields(kind)]}
     table.done()
     try:
@@ -224,12 +224,12 @@ def _built(kind: type[_Section], table: Fields) -> _Section | None:
 def open_sessions(
     directory: Path | str | None = None, *, config: Config | None = None, **given: Any
 ) -> QuestionSessions:
-    """Make the service as the configuration says.
+    """Return the service, set up by the configuration.
 
     Args:
-        directory: Where the sessions are; as the configuration says if None.
+        directory: The directory of the sessions; the configured one if None.
         config: The configuration; read if None.
-        **given: More for `QuestionSessions`, as a clock.
+        **given: More arguments for `QuestionSessions`, such as a clock.
 
     Raises:
         InvalidConfig: The configuration can't be used.

@@ -13,12 +13,12 @@ from .errors import QuestionStoreError
 
 
 class SessionCorrupted(QuestionError, kind=ErrorKind.INVALID_FILE):
-    """A session's files are not what they should be."""
+    """A session's files are invalid."""
 
     session_id: str
     faults: Sequence[str]
     path: Path | None = None
-    """The session's directory or the file; None where it is not kept in files."""
+    """The session's directory or the file; None if it is not stored in files."""
     abandoned: bool = False
     """Whether the session was ended as abandoned because of it."""
 
@@ -53,7 +53,7 @@ class SessionBusy(QuestionError, kind=ErrorKind.CONFLICT, retryable=True):
     {timeout_s:g} s; nothing was changed. Try again, or look at that process."""
     session_id: str
     holder: str | None
-    """Who holds it, as far as its lock file says."""
+    """The holder, as the lock file names it."""
     timeout_s: float
 
 
@@ -67,7 +67,7 @@ class AtomicWriteError(QuestionStoreError, WriteError):
 
 
 class AtomicReadError(QuestionStoreError, ReadError):
-    """The system would not read a file or the directory."""
+    """The system refused to read a file or the directory."""
 
     @property
     def user_message(self) -> str:
@@ -86,4 +86,4 @@ QUESTION_ERRORS: Final = StorageErrors(
     {LockTimeout: SessionBusy, WriteError: AtomicWriteError, ReadError: AtomicReadError},
     subject="session_id",
 )
-"""Those about one question session; about all of them, with None."""
+"""The errors about one question session; about all of them, with None."""

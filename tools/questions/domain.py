@@ -1,7 +1,7 @@
 """Question sessions as values, and their state machine. No files, no clock.
 
-A session waits (`pending`) until it is answered, rejected, timed out or abandoned, each of them for
-good. The wire names are those of the JSON files; see docs/questions.md.
+A session waits (`pending`) until it is answered, rejected, timed out or abandoned, each of them
+final. The wire names are those of the JSON files; see docs/questions.md.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ TRANSITIONS: Final[Mapping[str, SessionStatus]] = MappingProxyType(
         "abandon": SessionStatus.ABANDONED,
     }
 )
-"""What each operation makes of a pending session; nothing can be made of another one."""
+"""The status after each operation on a pending session; no other session can be changed."""
 
 
 def next_status(session_id: str, status: SessionStatus, operation: str) -> SessionStatus:
-    """Return what `operation` makes of a session.
+    """Return the status after `operation`.
 
     Raises:
         SessionEnded: It has ended already.
@@ -50,7 +50,7 @@ def check_session_id(text: object) -> str:
     """Return the text if it is an id.
 
     Raises:
-        InvalidSessionId: It is none.
+        InvalidSessionId: It is no id.
     """
     if not is_session_id(text):
         raise InvalidSessionId(text)
@@ -59,14 +59,14 @@ def check_session_id(text: object) -> str:
 
 @frozen(kw_only=True)
 class UserAnswer:
-    """What a person answered to one question.
+    """A person's answer to one question.
 
     Attributes:
-        question_index: Which question, from 0. None where another program's entry names none: it
+        question_index: Which question, from 0. None if another program's entry names none: it
             answers no question, and ours are refused without it.
         selected_option: The chosen label of a single-select question.
         selected_options: The chosen labels of a multi-select question, in the person's order.
-        custom_text: Free text; it may stand beside selections.
+        custom_text: Free text; it may accompany selections.
         timestamp: When it was given, aware, or None if it is not known; two answers that differ in
             nothing else are equal.
     """
@@ -98,12 +98,12 @@ class UserAnswer:
 
 @frozen(kw_only=True)
 class SessionRequest:
-    """What is asked; the content of request.json, which never changes.
+    """The request; the content of request.json, which never changes.
 
     Attributes:
         session_id: The session.
         questions: The questions, in their order.
-        status: The status at creation; where the session stands now is `StatusRecord`'s.
+        status: The status at creation; `StatusRecord` has the current one.
         timestamp: When it was asked, aware.
         call_id: The call of an AI client that asks, or None.
         working_directory: The folder that the asker works in, or None.
@@ -121,17 +121,17 @@ class SessionRequest:
 
 @frozen(kw_only=True)
 class StatusRecord:
-    """Where a session stands; the content of status.json.
+    """The status of a session; the content of status.json.
 
     Attributes:
         session_id: The session.
         status: Its status.
         created_at: When it was asked, aware.
         last_modified: When the status changed last, aware; never before `created_at`.
-        total_questions: How many questions it has.
+        total_questions: The number of its questions.
         call_id: The call of an AI client that asks, or None.
-        rejection_reason: What the person said when rejecting it, or None.
-        end_reason: Why it was abandoned or timed out, where somebody said so.
+        rejection_reason: The person's reason for rejecting it, or None.
+        end_reason: Why it was abandoned or timed out, if a reason was given.
         working_directory: The folder that the asker works in, or None.
     """
 
@@ -147,7 +147,7 @@ class StatusRecord:
 
     @classmethod
     def of_new(cls, request: SessionRequest) -> Self:
-        """Return the first status of what was just asked."""
+        """Return the first status of a new request."""
         return cls(
             session_id=request.session_id,
             status=SessionStatus.PENDING,
@@ -161,14 +161,14 @@ class StatusRecord:
 
 @frozen(kw_only=True)
 class SessionAnswers:
-    """What a person answered; the content of answers.json.
+    """A person's answers; the content of answers.json.
 
     Attributes:
         session_id: The session.
         answers: One for each answered question.
         timestamp: When they were given, aware.
         call_id: The call that they answer, or None.
-        last_read_at: When they were fetched last, aware, or None if they never were.
+        last_read_at: When they were fetched last, aware; None if never.
     """
 
     session_id: str
@@ -185,14 +185,14 @@ class SessionAnswers:
 
 @frozen(kw_only=True)
 class QuestionSession:
-    """A whole session as it was read at one moment.
+    """A complete session as it was read at one moment.
 
     Attributes:
-        request: What is asked.
+        request: The request.
         record: The content of status.json.
-        answers: What was answered, or None.
-        status: Where the session stands. Answers that are on disk count, also in the moment in
-            which status.json does not say so yet (or never will, because the writer was killed).
+        answers: The answers, or None.
+        status: The current status. Answers on disk count even while status.json does not say so yet
+            (or never will, because the writer was killed).
     """
 
     request: SessionRequest
@@ -206,7 +206,7 @@ class QuestionSession:
 
     @property
     def status(self) -> SessionStatus:
-        """Where it stands."""
+        """Its current status."""
         if self.answers is not None and self.record.status is SessionStatus.PENDING:
             return SessionStatus.COMPLETED
         return self.record.status
@@ -228,7 +228,7 @@ class QuestionSession:
 
     @property
     def call_id(self) -> str | None:
-        """The call of an AI client that asks, or None; it may be added after the asking."""
+        """The call of an AI client that asks, or None; it may be added after the request."""
         return self.record.call_id or self.request.call_id
 
     @property
@@ -243,7 +243,7 @@ class QuestionSession:
 
     @property
     def rejection_reason(self) -> str | None:
-        """What the person said when rejecting it, or None."""
+        """The person's reason for rejecting it, or None."""
         return self.record.rejection_reason
 
     @property
@@ -254,12 +254,12 @@ class QuestionSession:
 
 @frozen(kw_only=True)
 class ValidationReport:
-    """What `validate_session()` found.
+    """The findings of `validate_session()`.
 
     Attributes:
         session_id: The session.
-        issues: Everything that is wrong, in the documented words; empty if nothing is.
-        remarks: What else is odd, and the details of an issue, for a person.
+        issues: Every fault, in the documented words; empty if there is none.
+        remarks: Other oddities, and the details of an issue, for a person.
     """
 
     session_id: str
@@ -268,17 +268,17 @@ class ValidationReport:
 
     @property
     def is_valid(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether it has no fault."""
         return not self.issues
 
 
 @frozen(kw_only=True)
 class CleanupResult:
-    """What a clean-up did.
+    """The result of a clean-up.
 
     Attributes:
         deleted: The ids of the sessions that were deleted, oldest first.
-        kept: How many sessions stay: not old enough, pinned or being changed.
+        kept: The number of sessions that stay: not old enough, pinned or being changed.
         failed: For each session that can't be read or could not be deleted: its id and why.
     """
 

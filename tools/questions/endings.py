@@ -1,7 +1,7 @@
 """How a session ends: answered, rejected, abandoned or timed out, each of them once and for good.
 
-Each change is made under the session's lock, on what was read under it. What a killed writer left
-half done is finished first: answers on disk complete a session, whatever its status says.
+Each change is made under the session's lock, based on a read under that lock. What a killed writer
+left half done is finished first: answers on disk complete a session, whatever its status says.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from .session_status import SessionStatus
 MAX_REASON_CHARS: Final = 20_000
 
 MakeAnswers = Callable[[QuestionSession], Iterable[UserAnswer]]
-"""Returns the answers to a session that waits for them, or raises `InvalidAnswers`."""
+"""Returns the answers to a waiting session, or raises `InvalidAnswers`."""
 
 _log = get_logger("agentforge.questions")
 
 
 class SessionEndings:
-    """Ends sessions; of several who try, one wins and the others get `SessionEnded`."""
+    """Ends sessions; of several callers, one wins and the others get `SessionEnded`."""
 
     def __init__(self, store: QuestionRepository, config: QuestionsConfig, clock: Clock) -> None:
-        """Take the store, the limits and the time."""
+        """Store the repository, the limits and the clock."""
         self._store = store
         self._config = config
         self._clock = clock
 
     def is_overdue(self, record: StatusRecord) -> bool:
-        """Return whether the time of a session is over, whatever its status says."""
+        """Return whether a session's time limit has passed, whatever its status says."""
         limit = self._config.session_timeout_s
         return limit > 0 and self._clock() - record.created_at >= timedelta(seconds=limit)
 
@@ -115,12 +115,12 @@ class SessionEndings:
     def _what_is_left(self, locked: LockedSession) -> StatusRecord:
         """Return the status of a session whose files can't be used, to end it as abandoned.
 
-        A session that is completed by answers which don't fit its questions has not ended well: its
-        asker can't have them. Where status.json itself can't be read, the request has all of it.
+        A session that was completed by answers that don't fit its questions is abandoned too: its
+        asker can't have them. If status.json itself can't be read, it is rebuilt from the request.
 
         Raises:
-            SessionEnded: It has ended in another way, which holds; or its answers are whole.
-            SessionCorrupted: Neither file can be read; both are as they were.
+            SessionEnded: It has ended in another way, which holds; or its answers are complete.
+            SessionCorrupted: Neither file can be read; both are unchanged.
         """
         try:
             record = locked.read_record()
@@ -128,7 +128,7 @@ class SessionEndings:
             record = StatusRecord.of_new(locked.read_request())
             locked.write_record(record)
             with suppress(SessionCorrupted):
-                self._settled(locked, "abandon")  # whole answers complete it, whatever was torn
+                self._settled(locked, "abandon")  # complete answers complete it, whatever was torn
             return record
         if record.status is not SessionStatus.COMPLETED:
             next_status(locked.session_id, record.status, "abandon")
@@ -154,7 +154,7 @@ class SessionEndings:
         return session
 
     def _finish(self, locked: LockedSession, record: StatusRecord, now: datetime) -> None:
-        """Let the status say what the answers on disk say already.
+        """Update the status to match the answers on disk.
 
         If that fails, the session is completed all the same; the next change tries again.
         """
@@ -167,12 +167,12 @@ class SessionEndings:
             _log.warning("question.status_behind", session_id=locked.session_id, error=str(error))
 
     def _after(self, record: StatusRecord) -> datetime:
-        """The time now, or the record's own if the clock went back since."""
+        """Return the time now, or the record's own if the clock was set back since."""
         return max(to_millis(self._clock()), record.last_modified, record.created_at)
 
 
 def _check_call(answers: object, session: QuestionSession) -> None:
-    """Raise `CallIdMismatch` where answers say that they belong to another call."""
+    """Raise `CallIdMismatch` if answers name another call."""
     given = answers.call_id if isinstance(answers, SessionAnswers) else None
     if None not in {given, session.call_id} and given != session.call_id:
         raise CallIdMismatch(session.session_id, expected=str(session.call_id), actual=given)

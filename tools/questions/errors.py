@@ -11,7 +11,7 @@ from .session_status import SessionStatus
 
 
 class InvalidAnswers(FaultyInput):
-    """Answers that don't fit their questions; the session is as it was."""
+    """Answers that don't fit their questions; the session is unchanged."""
 
 
 class InvalidSessionId(QuestionError, InvalidIdentifier, kind=ErrorKind.USAGE):
@@ -27,7 +27,7 @@ class InvalidSessionId(QuestionError, InvalidIdentifier, kind=ErrorKind.USAGE):
 
     @property
     def bare(self) -> str:
-        """What was given, without the quotes of a text."""
+        """The given value, without the quotes of a text."""
         text = shown(self.given)
         return text[1:-1] if isinstance(self.given, str) and text[-1] in "'\"" else text
 
@@ -38,11 +38,11 @@ class SessionNotFound(QuestionError, LookupError, kind=ErrorKind.NOT_FOUND):
     message = "Session not found: {session_id}"
     session_id: str
     path: Path | None = None
-    """The directory in which it was looked for."""
+    """The directory that was searched."""
 
 
 class SessionExists(QuestionError):
-    """There is a question session of this id already; it was left as it is."""
+    """A question session of this id exists already; it is unchanged."""
 
     message = """question session {session_id} exists already in {where}; nothing was changed. Wait
     for that one, or create one without an id of your own."""
@@ -50,7 +50,7 @@ class SessionExists(QuestionError):
     where: str
     """Where the sessions are."""
     path: Path | None = None
-    """Its directory; None where it has none."""
+    """Its directory; None if it has none."""
 
 
 class QuestionNotAdopted(QuestionError, kind=ErrorKind.PERSON_NEEDED):
@@ -62,27 +62,27 @@ class QuestionNotAdopted(QuestionError, kind=ErrorKind.PERSON_NEEDED):
     session_id: str
     where: str
     changed: bool = False
-    """Whether it was to be adopted, and is not as it was shown."""
+    """Whether it was to be adopted but differs from what was shown."""
 
     @property
     def since(self) -> str:
-        """What is said of a change."""
+        """The clause about a change, or nothing."""
         return ", and has changed since it was shown" if self.changed else ""
 
 
 class QuestionStoreError(QuestionError, kind=ErrorKind.STORAGE, retryable=True):
-    """Base of the errors of where the question sessions are: a read or a write failed."""
+    """Base of the errors of the question sessions' store: a read or a write failed."""
 
 
 class QuestionsRefused(QuestionStoreError):
-    """The store of question sessions refused a read or a write; nothing of it was done."""
+    """The store of question sessions refused a read or a write; nothing was done."""
 
     message = "{reason}"
     reason: str
 
 
 class QuestionsUnavailable(QuestionStoreError):
-    """The store of question sessions does not answer for now; who waits already waits on."""
+    """The store of question sessions does not answer for now; waits that have started continue."""
 
     message = "{reason}"
     reason: str
@@ -97,9 +97,9 @@ class SessionEnded(QuestionError):
     status: SessionStatus
     """How it ended."""
     operation: str
-    """What was asked: "answer", "reject", "abandon", "time out" or "wait for"."""
+    """The refused operation: "answer", "reject", "abandon", "time out" or "wait for"."""
     reason: str | None = None
-    """Why it ended, as far as somebody said so to who waits."""
+    """Why it ended, if a reason was given to those who wait."""
 
     @property
     def phrase(self) -> str:
@@ -108,21 +108,21 @@ class SessionEnded(QuestionError):
 
 
 class SessionRejected(SessionEnded, kind=ErrorKind.NOT_DONE):
-    """The person rejected the questions that somebody waits for; `reason` is what they said."""
+    """The person rejected questions that somebody waits for; `reason` has their words."""
 
     message = "SESSION_REJECTED"
     operation: str = "wait for"
 
 
 class AnswersTimeout(QuestionError, TimeoutError, kind=ErrorKind.TIMEOUT, retryable=True):
-    """No answer came in the time that was waited."""
+    """No answer came within the wait."""
 
     brief = """Session {session_id} timed out waiting for user response: Timeout waiting for user
     response"""
     session_id: str
     timeout_s: float
     ended: bool
-    """Whether the session was ended as timed out; if not, it still can be answered."""
+    """Whether the session was ended as timed out; if not, it can still be answered."""
 
     def __str__(self) -> str:
         became = (
@@ -137,7 +137,7 @@ class AnswersTimeout(QuestionError, TimeoutError, kind=ErrorKind.TIMEOUT, retrya
 
 
 class CallIdMismatch(QuestionError):
-    """The session or its answers belong to another call than the one that waits."""
+    """The session or its answers belong to another call than the waiting one."""
 
     message = """question session {session_id} belongs to {found}, not to call {expected!r}; its
     answers were not taken, and nothing was changed."""
@@ -149,19 +149,19 @@ class CallIdMismatch(QuestionError):
 
     @property
     def found(self) -> str:
-        """Whose the session is."""
+        """The call that the session belongs to, in words."""
         return "no call" if self.actual is None else f"call {self.actual!r}"
 
 
 class NoAnswers(QuestionError):
-    """A session has no answers, so nothing could be noted about them."""
+    """A session has no answers, so nothing could be recorded about them."""
 
     message = "Session {session_id} has no answers to mark as read"
     session_id: str
 
 
 class TooManySessions(QuestionError, retryable=True):
-    """As many sessions wait as are allowed to."""
+    """The maximum number of sessions wait already."""
 
     message = """{waiting} question sessions wait already and max_sessions is {max_sessions};
     nothing was created. Answer or reject some, or raise max_sessions."""
@@ -170,10 +170,10 @@ class TooManySessions(QuestionError, retryable=True):
 
 
 class InvalidConfig(FaultyInput, kind=ErrorKind.INVALID_FILE, kw_only=True):
-    """A configuration that can't be used, with everything that is wrong with it."""
+    """A configuration that can't be used; it names every fault."""
 
     path: Path | None = None
-    """The file, or None where the values came from code."""
+    """The file, or None if the values came from code."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""The texts that go back to a model: answers, and where questions stand.
+"""The texts that are returned to a model: answers, and the status of questions.
 
 Everything here is pure. The words are an interface: models and their prompts know them, and other
 programs that speak this format write the same (tests/golden).
@@ -20,18 +20,18 @@ from .rules import (
 )
 
 SHORT_ID_CHARS: Final = 8
-"""How many characters of an id stand in these texts."""
+"""The number of characters of a shortened id in these texts."""
 _HEADER: Final = "Here are the user's answers:"
 _REJECTED: Final = "User rejected this question set."
 
 
 def short_id(session_id: str) -> str:
-    """Return the beginning of an id that stands for it in texts."""
+    """Return the beginning of an id, which represents it in texts."""
     return session_id[:SHORT_ID_CHARS]
 
 
 def format_header(session_id: str, question_count: int) -> str:
-    """Write the line that names a session above its answers or its rejection."""
+    """Return the line that names a session above its answers or its rejection."""
     return f"[Session: {short_id(session_id)} | Questions: {question_count}]"
 
 
@@ -40,9 +40,9 @@ def format_user_response(
     questions: Iterable[Question],
     session_id: str | None = None,
 ) -> str:
-    """Write the answers of a session as the text that its model reads.
+    """Return the answers of a session as the text that its model reads.
 
-    Questions without an answer are left out; all entries for one question are written, in their
+    Questions without an answer are left out; all entries for one question are included, in their
     order.
 
     Args:
@@ -74,7 +74,7 @@ def format_user_response(
 
 
 def _lines(question: Question, entries: Sequence[UserAnswer]) -> list[str]:
-    """Write all entries for one question; only a question with no answer at all says so."""
+    """Return the lines of all entries for one question, or one line if none is an answer."""
     if not any(map(_says_something, entries)):
         chose_nothing = any(one.selected_options is not None for one in entries)
         return ["→ (No selection)" if chose_nothing else "→ No answer provided"]
@@ -115,18 +115,18 @@ def _line(option: Option) -> str:
     return f"→ {option.label}"
 
 
-# --------------------------------------------------------------------- where a session stands
+# --------------------------------------------------------------------------------- the status
 
 
 def format_submission(
     session_id: str, question_count: int, *, command: str = "agentforge ask --wait-for"
 ) -> str:
-    """Write the text for questions that were asked without waiting.
+    """Return the text for questions that were asked without waiting.
 
     Args:
         session_id: The session.
-        question_count: How many questions it has.
-        command: What fetches the answers at a command line, without the id.
+        question_count: The number of its questions.
+        command: The command that fetches the answers at a command line, without the id.
     """
     short = short_id(session_id)
     return (
@@ -138,35 +138,35 @@ def format_submission(
 
 
 def format_pending(session_id: str) -> str:
-    """Write the text for a session without an answer yet."""
+    """Return the text for a session without an answer yet."""
     return f"{_standing(session_id, 'pending')}No answers yet."
 
 
 def format_rejected(session_id: str, reason: str | None) -> str:
-    """Write the text for a rejected session whose answers are fetched; an empty reason is none."""
+    """Return the text for fetching from a rejected session; an empty reason counts as none."""
     why = f' Reason: "{reason}"' if reason else ""
     return f"{_standing(session_id, 'rejected')}{_REJECTED}{why}"
 
 
 def format_inactive(session_id: str, status: str) -> str:
-    """Write the text for a session that ended in another way, when its answers are fetched."""
+    """Return the text for fetching from a session that ended in another way."""
     return f"{_standing(session_id, status)}Session is no longer active."
 
 
 def format_status(session_id: str, status: str) -> str:
-    """Write the text that says a session's status and nothing else."""
+    """Return the text that says a session's status and nothing else."""
     return f"{_standing(session_id, status)}Session status: {status}"
 
 
 def format_rejection(
     reason: str | None, *, session_id: str | None = None, question_count: int = 0
 ) -> str:
-    """Write what an asker reads that waited, and whose questions were rejected.
+    """Return the text for a waiting asker whose questions were rejected.
 
     Args:
-        reason: What the person said; an empty text is nothing.
+        reason: The person's words; an empty text counts as none.
         session_id: Named in a header; without it there is no header.
-        question_count: How many questions the session has, for the header.
+        question_count: The number of the session's questions, for the header.
 
     Returns:
         The text, with a blank line at its end.
@@ -186,13 +186,13 @@ def _standing(session_id: str, status: str) -> str:
 def format_elaborate_request(
     question_index: int, title: str, prompt: str, note: str | None = None
 ) -> str:
-    """Write the text that asks a model to explain a question before it is answered.
+    """Return the text that asks a model to explain a question before it is answered.
 
     Args:
         question_index: Which question, from 0.
         title: Its title.
-        prompt: The whole question.
-        note: What the person adds, word for word; an empty text is nothing.
+        prompt: The full question.
+        note: The person's addition, word for word; an empty text counts as none.
     """
     return _with_note(
         f"{ELABORATE_MARKER} The person cannot decide on question {question_index + 1} "
@@ -203,12 +203,12 @@ def format_elaborate_request(
 
 
 def format_rephrase_request(question_index: int, title: str, note: str | None = None) -> str:
-    """Write the text that asks a model to put a question in other words.
+    """Return the text that asks a model to put a question in other words.
 
     Args:
         question_index: Which question, from 0.
         title: Its title.
-        note: What the person adds, word for word; an empty text is nothing.
+        note: The person's addition, word for word; an empty text counts as none.
     """
     return _with_note(
         f"{REPHRASE_MARKER} The person does not understand question {question_index + 1} "

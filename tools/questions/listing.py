@@ -1,4 +1,4 @@
-"""Reading many sessions: what did not change since it was read last is not read again."""
+"""Reading many sessions: those that did not change since the last read are not read again."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .files.session_files import READ_PAUSES_S
 from .repository import QuestionRepository
 
 _SETTLES_S: Final = 0.1
-"""How long ago a session must have changed so that what was read of it holds, in seconds."""
+"""The age a session's last change needs for its content to be cached, in seconds."""
 _TORN_FOR_S: Final = 2.0
-"""The same for one that could not be read: another program may write its files bit by bit."""
+"""The same for a session that could not be read: a program may write its files bit by bit."""
 
 _log = get_logger("agentforge.questions")
 
 
 @frozen
 class UnreadableQuestion:
-    """A question session that is there and can't be listed.
+    """A question session that exists and can't be listed.
 
     Attributes:
         session_id: Its directory's name.
@@ -38,26 +38,26 @@ class UnreadableQuestion:
 
 
 class SessionListing:
-    """The sessions of a store as they were read last. May be shared between threads."""
+    """The sessions of a store as last read. May be shared between threads."""
 
     def __init__(self, store: QuestionRepository, *, sleep: Callable[[float], None]) -> None:
-        """Begin with nothing read."""
+        """Start with nothing read."""
         self._store = store
         self._sleep = sleep
         self._read: dict[str, tuple[Hashable, QuestionSession | QuestionError]] = {}
         self._logged: set[str] = set()
-        self._mutex = threading.Lock()  # for what is kept; never held while the disk is read
+        self._mutex = threading.Lock()  # for the cache; never held while the disk is read
 
     def read_all(
         self, signatures: Mapping[str, Hashable]
     ) -> dict[str, QuestionSession | QuestionError]:
-        """Read sessions; only these are kept.
+        """Read sessions; drop all others from the cache.
 
-        What is torn is read again after a pause, all of it together. One that can't be read is
+        Torn ones are read again after a pause, all of them together. One that can't be read is
         logged, once.
 
         Args:
-            signatures: Which sessions, with what is known of their last changes.
+            signatures: The sessions to read, each with what is known of its last change.
         """
         found: dict[str, QuestionSession | QuestionError] = {}
         left = dict(signatures)
@@ -89,7 +89,7 @@ class SessionListing:
     def _read_those(
         self, signatures: Mapping[str, Hashable]
     ) -> dict[str, QuestionSession | QuestionError]:
-        """Read what changed since it was read last, and keep what will be seen to change."""
+        """Read the sessions that changed; cache those whose next change will be visible."""
         with self._mutex:
             known = {name: self._read[name] for name in signatures if name in self._read}
         found = {name: one[1] for name, one in known.items() if one[0] == signatures[name]}

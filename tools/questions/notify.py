@@ -1,6 +1,6 @@
 """Notifying a person that a question waits: bell, title, desktop notification, command.
 
-Only the first two are on by default. Nothing here can fail the asking: what goes wrong is logged.
+Only the first two are on by default. Nothing here can make the asking fail: errors are logged.
 Texts of a question are data: they are never part of a command line, and no terminal acts on them.
 """
 
@@ -29,13 +29,13 @@ Notify = Callable[[QuestionSession], None]
 
 
 class Notifier:
-    """Notifies a person of new questions, as the configuration says.
+    """Notifies a person of new questions, as configured.
 
-    The bell and the title go to the terminal that is given; without a terminal they are left out.
+    The bell and the title are written to the given terminal; without a terminal they are left out.
     The command of `on_question` runs in a shell, in the background, with the session's request.json
     on its standard input and these variables: AGENTFORGE_QUESTION_ID, AGENTFORGE_QUESTION_TITLE,
     AGENTFORGE_QUESTION_PROMPT (of the first question, made plain), AGENTFORGE_QUESTION_COUNT and
-    AGENTFORGE_QUESTIONS (the directory, or the store's address). Its output goes nowhere.
+    AGENTFORGE_QUESTIONS (the directory, or the store's address). Its output is discarded.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class Notifier:
         which: Callable[[str], str | None] = shutil.which,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
-        """Make a notifier.
+        """Store the settings.
 
         Args:
-            config: What to do.
-            base_dir: Where the question sessions are: a directory, or the address of a store.
+            config: The kinds of notification.
+            base_dir: The directory of the question sessions, or the address of a store.
             terminal: The terminal of a person, or None.
             run: Runs commands.
             which: Finds programs.
@@ -100,5 +100,5 @@ class Notifier:
             _log.warning("question.not_told", by="terminal", error=str(error))
 
     def wait(self) -> None:
-        """Wait until the commands under way have ended."""
+        """Wait until the running commands have ended."""
         self._commands.wait()

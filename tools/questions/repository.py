@@ -1,7 +1,7 @@
-"""The port to where question sessions are kept: all that the service knows of a store.
+"""The port to the question sessions' store: all that the service knows of it.
 
-A folder of files (`store.QuestionStore`) that other programs read and write, too, or a database for
-all machines. The module is long because it says in words what every store is held to.
+A store is a folder of files (`store.QuestionStore`), which other programs read and write too, or a
+database for all machines. The module is long because it spells out what every store must do.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ class Room:
     """How many sessions may wait at once.
 
     Attributes:
-        max_sessions: How many.
-        asked_after: Those that were asked then or before wait no more, whatever their status says;
-            None where none has a time limit.
+        max_sessions: The maximum.
+        asked_after: Sessions that were asked then or before no longer wait, whatever their status
+            says; None if no session has a time limit.
     """
 
     max_sessions: int
     asked_after: datetime | None = None
 
     def counts(self, record: StatusRecord) -> bool:
-        """Return whether a session is one of those that wait."""
+        """Return whether a session counts as waiting."""
         return record.status is SessionStatus.PENDING and (
             self.asked_after is None or record.created_at > self.asked_after
         )
 
 
 class LockedSession(Protocol):
-    """A session whose lock is held: what can be read and written of it."""
+    """A session whose lock is held, with the reads and writes it allows."""
 
     @property
     def session_id(self) -> str:
@@ -59,14 +59,14 @@ class LockedSession(Protocol):
         ...
 
     def read(self) -> QuestionSession:
-        """Read it whole; raises as `QuestionRepository.read` does."""
+        """Read the complete session; raises as `QuestionRepository.read` does."""
         ...
 
     def read_record(self) -> StatusRecord:
         """Read its status alone.
 
         Raises:
-            SessionCorrupted: It can't be read as a status.
+            SessionCorrupted: The status is invalid.
         """
         ...
 
@@ -74,12 +74,12 @@ class LockedSession(Protocol):
         """Read its request alone.
 
         Raises:
-            SessionCorrupted: It can't be read as a request.
+            SessionCorrupted: The request is invalid.
         """
         ...
 
     def write_answers(self, answers: SessionAnswers) -> None:
-        """Write the answers; the session is completed from then on.
+        """Write the answers, which completes the session.
 
         Raises:
             QuestionStoreError: They were not written.
@@ -87,66 +87,66 @@ class LockedSession(Protocol):
         ...
 
     def write_read_at(self, answers: SessionAnswers) -> None:
-        """Note when the answers were fetched; all else that is stored of them stays.
+        """Record when the answers were fetched; all else that is stored of them stays.
 
         Raises:
-            QuestionStoreError: It was not noted.
+            QuestionStoreError: It was not recorded.
         """
         ...
 
     def write_record(self, record: StatusRecord) -> None:
-        """Replace the status; what other programs keep in it stays.
+        """Replace the status; other programs' keys in it stay.
 
         Raises:
-            QuestionStoreError: It is as it was.
+            QuestionStoreError: The status is unchanged.
         """
         ...
 
 
 class Follower(Protocol):
-    """Looks at all sessions and knows what was seen of them last. Not for several threads."""
+    """Looks at all sessions and remembers what it saw last. Not for several threads."""
 
     def look_at_all(self) -> frozenset[str]:
-        """Return the sessions that are not as they were, and those reported as changed."""
+        """Return the sessions that differ from the last look, and those reported as changed."""
         ...
 
     def look_again(self, *, reported: bool) -> frozenset[str]:
-        """Return what changed: of all sessions, if it is time for that, or of those reported.
+        """Return what changed: of all sessions if a full look is due, else of the reported ones.
 
         Args:
-            reported: Whether something was.
+            reported: Whether a change was reported.
         """
         ...
 
 
 @runtime_checkable
 class QuestionRepository(Protocol):
-    """Keeps question sessions.
+    """A store of question sessions.
 
-    Guarantees asked of every implementation: what was written survives the death of the process
-    when the call returns; when it raises, what is stored is as it was. A reader sees a whole
-    session or none. Of several that change one session, each sees what those before it did. No id
+    Guarantees required of every implementation: when a call returns, its writes survive the death
+    of the process; when it raises, what is stored is unchanged. A reader sees a complete session or
+    none. Of several that change one session, each sees the changes of those before it. No id
     reaches anything but a session. Instances may be shared between threads. One suite,
-    `tests/contract/questions/test_question_repository_contract.py`, holds all of them to this.
+    `tests/contract/questions/test_question_repository_contract.py`, checks all of them.
     """
 
     @property
     def where(self) -> str:
-        """Where the sessions are kept, for messages and other programs."""
+        """The place of the sessions, for messages and other programs."""
         ...
 
     @property
     def look_s(self) -> float:
-        """How often a wait looks for itself, whatever is reported, in seconds."""
+        """The interval of a wait's own looks, whatever is reported, in seconds."""
         ...
 
     @property
     def looks_block(self) -> bool:
-        """Whether `signature` may take longer than an event loop can do without."""
+        """Whether `signature` may take longer than an event loop can spare."""
         ...
 
     def prepare(self) -> None:
-        """Make the place where sessions appear, if it is missing.
+        """Create the place where sessions appear, if it is missing.
 
         Raises:
             QuestionStoreError: The store refused.
@@ -156,39 +156,39 @@ class QuestionRepository(Protocol):
     # -------------------------------------------------------------------------------- one session
 
     def publish(self, request: SessionRequest, record: StatusRecord, *, room: Room) -> None:
-        """Make a session appear, whole.
+        """Make a session appear, complete.
 
         Args:
-            request: What is asked.
+            request: The request.
             record: Its first status.
-            room: How many may wait, with this one; two askers never take the same place.
+            room: How many may wait, including this one; two askers never take the same place.
 
         Raises:
-            SessionExists: There is one of this id.
-            TooManySessions: As many wait as may.
-            QuestionStoreError: It could not be made; nothing is there.
+            SessionExists: A session of this id exists.
+            TooManySessions: The maximum number waits already.
+            QuestionStoreError: It could not be created; nothing is left of it.
         """
         ...
 
     def read(self, session_id: str) -> QuestionSession:
-        """Read a session as it stands.
+        """Read a session in its current state.
 
         Raises:
             InvalidSessionId: It is no id.
-            SessionNotFound: There is none.
-            SessionCorrupted: What is stored is not what it should be.
+            SessionNotFound: There is no such session.
+            SessionCorrupted: The stored content is invalid.
             QuestionStoreError: The store refused.
         """
         ...
 
     def read_record(self, session_id: str) -> StatusRecord:
-        """Read the status of a session; answers that are stored count. Raises as `read` does."""
+        """Read the status of a session; stored answers count. Raises as `read` does."""
         ...
 
     def signature(self, session_id: str) -> Hashable | None:
-        """Return by what a change of the session can be seen; None if there is no such session.
+        """Return what shows a change of the session; None if there is no such session.
 
-        It costs less than to read the session.
+        It costs less than reading the session.
         """
         ...
 
@@ -198,8 +198,8 @@ class QuestionRepository(Protocol):
         """Read a session, unless its signature is the one that was seen.
 
         Returns:
-            Its signature, of before the reading, and the session; None for that where it did not
-            change.
+            Its signature from before the read, and the session; None instead of the session if it
+            did not change.
 
         Raises: as `read` does.
         """
@@ -209,7 +209,7 @@ class QuestionRepository(Protocol):
         """Return whether a later change would give another signature.
 
         Args:
-            signature: What was seen.
+            signature: The signature that was seen.
             for_s: How long ago the last change must be where times tell changes apart, in seconds.
         """
         ...
@@ -219,8 +219,7 @@ class QuestionRepository(Protocol):
     ) -> AbstractContextManager[LockedSession]:
         """Hold the right to change a session.
 
-        What was written in the block is stored when it ends, and also when it ends by a
-        `QuestionError`.
+        Writes in the block are stored when it ends, and also when it ends by a `QuestionError`.
 
         Args:
             session_id: The session.
@@ -228,20 +227,20 @@ class QuestionRepository(Protocol):
 
         Raises:
             InvalidSessionId: It is no id.
-            SessionNotFound: There is none.
-            SessionBusy: Others held it for too long.
-            QuestionStoreError: It can't be locked, or what was written can't be stored.
+            SessionNotFound: There is no such session.
+            SessionBusy: Others held the lock for too long.
+            QuestionStoreError: It can't be locked, or the writes can't be stored.
         """
         ...
 
     def find_issues(self, session_id: str) -> ValidationReport:
-        """Return everything that is wrong with a session; see `validation.find_issues`."""
+        """Return every fault of a session; see `validation.find_issues`."""
         ...
 
     # ------------------------------------------------------------------------------- all sessions
 
     def names(self) -> list[str]:
-        """Return the ids of the sessions that are there, readable or not, sorted.
+        """Return the ids of the existing sessions, readable or not, sorted.
 
         Raises:
             QuestionStoreError: The store refused.
@@ -249,7 +248,7 @@ class QuestionRepository(Protocol):
         ...
 
     def foreign(self) -> list[str]:
-        """Return the ids of the sessions that came with a repository, and nobody adopted, sorted.
+        """Return the ids of the sessions that came with a repository and were not adopted, sorted.
 
         They are left out of everything else, and refused by `QuestionNotAdopted`.
 
@@ -263,14 +262,14 @@ class QuestionRepository(Protocol):
         ...
 
     def make_own(self, shown: QuestionSession) -> None:
-        """Make such a session this person's, because they said so.
+        """Adopt such a session for this person, at their request.
 
         Args:
-            shown: What they saw of it.
+            shown: The session as it was shown to them.
 
         Raises:
-            QuestionNotAdopted: It is another one than they saw.
-            QuestionStoreError: That can't be kept; it is as it was.
+            QuestionNotAdopted: It differs from what was shown.
+            QuestionStoreError: The adoption can't be stored; nothing changed.
         """
         ...
 
@@ -280,7 +279,7 @@ class QuestionRepository(Protocol):
         """Return the signatures of all sessions, by their ids, sorted.
 
         Args:
-            statuses: Those that stand otherwise may be left out; None leaves none out.
+            statuses: Sessions of another status may be left out; None leaves none out.
 
         Raises:
             QuestionStoreError: The store refused.
@@ -290,16 +289,16 @@ class QuestionRepository(Protocol):
     def read_many(
         self, session_ids: Iterable[str]
     ) -> Mapping[str, QuestionSession | QuestionError]:
-        """Read sessions as they stand, at once; those that are not there are left out.
+        """Read the current state of several sessions at once; missing ones are left out.
 
-        One that can't be read comes as the error that says why.
+        For one that can't be read, the error is returned.
         """
         ...
 
     def change_mark(self) -> Hashable | None:
-        """Return what is another value once any session that waits has changed, or one appeared.
+        """Return a value that differs once any waiting session has changed, or one appeared.
 
-        None where it isn't known. It costs less than to read them.
+        None if unknown. It costs less than reading them.
         """
         ...
 
@@ -307,8 +306,8 @@ class QuestionRepository(Protocol):
         """Delete the sessions that changed longer ago than `config.retention_s`, waiting ones too.
 
         Args:
-            config: Says how old is old; with `retention_s` 0 no session is deleted.
-            outside: Time, chance and the file system.
+            config: Sets the retention; with `retention_s` 0 no session is deleted.
+            outside: Time, randomness and the file system.
 
         Raises:
             prune.PruneError: The place can't be used, or another prune works on it.
@@ -316,21 +315,21 @@ class QuestionRepository(Protocol):
         """
         ...
 
-    # -------------------------------------------------------------------------- what is reported
+    # ----------------------------------------------------------------------------------- reports
 
     def watching(self, session_id: str, on_change: OnChange) -> AbstractContextManager[None]:
         """Return a block; while it runs, `on_change` is called after each change of a session.
 
-        It is called from another thread, perhaps for nothing. A change may be missed.
+        Calls come from another thread, perhaps without a change. A change may be missed.
         """
         ...
 
     def following(self, on_change: OnChange, *, look_s: float) -> AbstractContextManager[Follower]:
-        """Return a block with what sees the changes of all sessions.
+        """Return a block with a follower of the changes of all sessions.
 
         Args:
             on_change: Called when there may be something to see, as in `watching`.
-            look_s: How often everything is looked at, reported or not, in seconds.
+            look_s: The interval of full looks, whatever is reported, in seconds.
         """
         ...
 

@@ -26,13 +26,13 @@ class QuestionsConfig:
 
     Attributes:
         max_sessions: How many sessions may wait at once, 1 or more.
-        retention_s: How long after its last change a session is kept, in seconds; 0 keeps it for
+        retention_s: How long a session is retained after its last change, in seconds; 0 is for
             ever.
         session_timeout_s: How long after it was asked a session can be answered, in seconds; 0 is
             without end.
         max_questions: The most questions in a session, 1 or more.
-        min_options: The fewest options of a question, 0 or more; with 0 a question may ask for
-            free text alone.
+        min_options: The fewest options of a question, 0 or more; with 0 a question may ask for free
+            text alone.
         max_options: The most options of a question, `min_options` or more.
         max_text_chars: The longest prompt, label, description or answer, in characters.
     """
@@ -80,14 +80,14 @@ def is_request_to_asker(text: str | None) -> bool:
 
 
 def answers_of(answers: SessionAnswers | Iterable[UserAnswer]) -> tuple[UserAnswer, ...]:
-    """Return the answers, whichever way they were given."""
+    """Return the answers, in whichever form they were given."""
     return answers.answers if isinstance(answers, SessionAnswers) else tuple(answers)
 
 
 def answer_faults(answers: Sequence[UserAnswer], questions: Sequence[Question]) -> list[str]:
-    """Return everything that is wrong with answers, by the document's rules and words.
+    """Return every fault of answers, by the document's rules and in its words.
 
-    An entry without an index is not wrong by them, if it says something.
+    By these rules, an entry without an index is no fault if it says something.
     """
     if not answers:
         return ["No answers provided"]
@@ -129,7 +129,7 @@ def validate_answers(
     """Check that answers fit their questions, by the document's rules.
 
     Raises:
-        InvalidAnswers: With everything that is wrong, in the document's words.
+        InvalidAnswers: It names every fault, in the document's words.
     """
     faults = answer_faults(answers_of(answers), tuple(questions))
     if faults:
@@ -137,7 +137,7 @@ def validate_answers(
 
 
 def unnumbered_faults(answers: Sequence[UserAnswer]) -> list[str]:
-    """Return which answers name no question."""
+    """Return a fault for each answer that names no question."""
     return [
         f"answers[{i}].questionIndex: expected a whole number; the answer names no question"
         for i, answer in enumerate(answers)
@@ -148,10 +148,10 @@ def unnumbered_faults(answers: Sequence[UserAnswer]) -> list[str]:
 def submission_faults(
     answers: Sequence[UserAnswer], questions: Sequence[Question], config: QuestionsConfig
 ) -> list[str]:
-    """Return everything that is wrong with answers that are about to be written.
+    """Return every fault of answers that are about to be written.
 
     Beside the document's rules: each names its question; one answer to a question (a request to
-    elaborate or rephrase may stand beside it), one choice where one may be chosen, no choice twice,
+    elaborate or rephrase may accompany it), one choice where one may be chosen, no choice twice,
     bounded text.
     """
     faults = _strangers("answers", answers, UserAnswer, "an answer")
@@ -188,7 +188,7 @@ def _strangers(name: str, values: Sequence[object], kind: type, word: str) -> li
 
 
 def question_faults(questions: Sequence[Question], config: QuestionsConfig) -> list[str]:
-    """Return everything that stands against asking these questions; places count from 0."""
+    """Return every fault that prevents asking these questions; places count from 0."""
     if not questions:
         return ["At least one question is required to create a session"]
     faults = _strangers("questions", questions, Question, "a question")
@@ -236,7 +236,7 @@ def check_questions(questions: Iterable[Question], config: QuestionsConfig | Non
     """Check that questions may be asked.
 
     Raises:
-        InvalidQuestions: With everything that stands against it.
+        InvalidQuestions: It names every fault.
     """
     faults = question_faults(tuple(questions), config or QuestionsConfig())
     if faults:

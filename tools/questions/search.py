@@ -1,4 +1,4 @@
-"""Which question sessions hold the words of a search; nothing is changed by looking."""
+"""Which question sessions contain the words of a search; a search changes nothing."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _READ_AT_ONCE: Final = 200
 
 @frozen(kw_only=True)
 class QuestionMatch:
-    """A question session that holds all words of a search.
+    """A question session that contains all words of a search.
 
     Attributes:
         session: The session, as it is stored.
-        passages: Lines that have all the words between them.
+        passages: Lines that together have all the words.
     """
 
     session: QuestionSession
@@ -42,7 +42,7 @@ class QuestionMatch:
 
 
 def searched_texts(session: QuestionSession) -> Iterator[SearchedText]:
-    """Go through what is searched of a question session, in the order of its questions."""
+    """Yield the searched texts of a question session, in the order of its questions."""
     asked_at = session.created_at
     for number, question in enumerate(session.questions):
         texts = [question.prompt, question.title]
@@ -62,10 +62,10 @@ def searched_texts(session: QuestionSession) -> Iterator[SearchedText]:
 def search_questions(
     store: QuestionRepository, words: SearchWords
 ) -> tuple[list[QuestionMatch], list[UnreadableQuestion]]:
-    """Return the question sessions that hold all words, the last changed first.
+    """Return the question sessions that contain all words, the last changed first.
 
     Returns:
-        They, and those that could not be searched because they can't be read.
+        The matches, and the sessions that could not be searched because they can't be read.
 
     Raises:
         QuestionStoreError: The store refused.

@@ -1,7 +1,7 @@
 """The service: create, answer, reject, wait for, list and clean up question sessions.
 
-The module is long because it is the package's one face, with what each method promises; the work is
-in `endings`, `waiting`, `listing`, `change_feed` and `store`.
+The module is long because it is the package's only entry point and documents what each method
+guarantees; the work is in `endings`, `waiting`, `listing`, `change_feed` and `store`.
 """
 
 from __future__ import annotations
@@ -66,20 +66,20 @@ _log = get_logger("agentforge.questions")
 class QuestionSessions:
     """The question sessions of a directory or another store: the whole of this package's service.
 
-    Guarantees: when a method returns, what it did is stored and survives a power failure; when it
-    raises, the session is as it was (an `AtomicWriteError` that is `visible` excepted). A session
+    Guarantees: when a method returns, its effect is stored and survives a power failure; when it
+    raises, the session is unchanged (except for an `AtomicWriteError` that is `visible`). A session
     ends once: of several that answer, reject, abandon or time out, one wins and the others get
-    `SessionEnded`. Answers that are stored are never lost. Where sessions are kept otherwise than
-    in files, what the store refuses is a `QuestionStoreError` instead of an `AtomicReadError` or
-    an `AtomicWriteError`, which are of that kind.
+    `SessionEnded`. Stored answers are never lost. If sessions are not stored in files, a refusal of
+    the store is a `QuestionStoreError` instead of an `AtomicReadError` or an `AtomicWriteError`,
+    which are of that kind.
 
     Instances may be shared between threads and processes; nothing is held between two calls.
 
     Attributes:
-        base_dir: The directory of the sessions; where another store keeps them, the one beside
-            which this machine has what belongs to them, as drafts.
+        base_dir: The directory of the sessions; with another store, the directory of this machine's
+            additions to them, such as drafts.
         config: Limits and times.
-        store: What keeps the sessions.
+        store: The store of the sessions.
     """
 
     def __init__(
@@ -102,30 +102,28 @@ class QuestionSessions:
         lock_timeout_s: float = 10.0,
         lock_grace_s: float = 2.0,
     ) -> None:
-        """Name the place; nothing is read or made yet.
+        """Remember the place; no I/O yet.
 
         Args:
-            base_dir: Where the sessions are; `.agentforge/questions` in the working directory by
-                default.
-            store: What keeps the sessions; files in `base_dir` if None. The arguments about files
+            base_dir: The directory of the sessions; `.agentforge/questions` in the working
+                directory by default.
+            store: The store of the sessions; files in `base_dir` if None. The arguments about files
                 are those of that directory.
             config: Limits and times; the defaults if None.
             fs: The file system.
-            clock: The time, aware.
-            monotonic: The clock that waits are read from, in seconds.
-            sleep: How to pause between two looks at a lock or a torn file.
+            clock: Returns the time, aware.
+            monotonic: The clock for waits, in seconds.
+            sleep: Pauses between two looks at a lock or a torn file.
             wall: The file system's clock, in seconds since the epoch.
-            new_id: Gives version 4 UUIDs.
-            token: Gives random texts for hidden names.
+            new_id: Returns version 4 UUIDs.
+            token: Returns random texts for hidden names.
             watcher: Reports changes to waits; one for the whole process by default.
-            bell: Makes what wakes one wait that blocks its thread.
+            bell: Makes the bell of one wait that blocks its thread.
             processes: The machine's processes, for lock files and askers.
-            session_end: Judges whether the agent session that asked can go on; without it,
+            session_end: Judges whether the agent session that asked can continue; without it,
                 questions of agent sessions wait without end.
-            lock_timeout_s: How long a change waits for another one of the same session, in
-                seconds.
-            lock_grace_s: How long a lock file whose owner can't be judged is respected, in
-                seconds.
+            lock_timeout_s: How long a change waits for another one of the same session, in seconds.
+            lock_grace_s: How long a lock file whose owner can't be judged is respected, in seconds.
         """
         self.config = config if config is not None else QuestionsConfig()
         self.base_dir = Path(base_dir) if base_dir is not None else DEFAULT_BASE_DIR
@@ -165,11 +163,11 @@ class QuestionSessions:
 
     @property
     def where(self) -> str:
-        """Where the sessions are, for messages and other programs."""
+        """The place of the sessions, for messages and other programs."""
         return self.store.where
 
     def prepare(self) -> None:
-        """Make the place where sessions appear, so that it can be watched before anybody asks.
+        """Create the place where sessions appear, so that it can be watched before anybody asks.
 
         Raises:
             QuestionStoreError: The store refused.
@@ -191,23 +189,23 @@ class QuestionSessions:
         working_directory: Path | str | None = None,
         asker: Asker | None = None,
     ) -> QuestionSession:
-        """Ask: make a session that waits for a person.
+        """Create a session that waits for a person.
 
         Args:
-            questions: What to ask, in its order.
+            questions: The questions, in their order.
             call_id: The call of an AI client that asks, or None.
             session_id: An id from `new_session_id()`, or None for a fresh one.
             working_directory: The folder that the asker works in, for the person to see.
-            asker: Who waits for the answer. Once that has ended, the next process that looks
-                ends the session as abandoned. Without it, the session waits without end.
+            asker: Who waits for the answer. Once that has ended, the next process that looks ends
+                the session as abandoned. Without it, the session waits without end.
 
         Raises:
-            InvalidQuestions: With everything that stands against asking them ("At least one
-                question is required to create a session" if there are none).
+            InvalidQuestions: It names every fault ("At least one question is required to create a
+                session" if there are none).
             InvalidSessionId: `session_id` is no id.
-            SessionExists: There is a session of this id.
+            SessionExists: A session of this id exists.
             TooManySessions: `max_sessions` wait already.
-            AtomicWriteError: It could not be made; nothing is there.
+            AtomicWriteError: It could not be created; nothing is left of it.
         """
         asked = tuple(questions)
         faults = question_faults(asked, self.config)
@@ -264,38 +262,38 @@ class QuestionSessions:
     def save_session_answers(
         self, session_id: str, answers: SessionAnswers | Iterable[UserAnswer] | MakeAnswers
     ) -> SessionAnswers:
-        """Answer a session; it is completed by that.
+        """Answer a session, which completes it.
 
         Args:
             session_id: The session.
-            answers: The answers, or what makes them of the session as it is under its lock; those
-                without a time get the time of this call.
+            answers: The answers, or a function that makes them from the session as it is under its
+                lock; those without a time get the time of this call.
 
         Returns:
-            What is on disk now.
+            The answers that are on disk now.
 
         Raises:
             InvalidSessionId: It is no id.
             SessionNotFound: "Session not found: {session_id}".
             SessionEnded: It has ended already.
-            InvalidAnswers: With everything that is wrong with them; the session still waits.
+            InvalidAnswers: It names every fault; the session still waits.
             CallIdMismatch: They answer another call; the session still waits.
-            SessionCorrupted: Its files are not what they should be.
+            SessionCorrupted: Its files are invalid.
             SessionBusy: Others held its lock for too long.
             AtomicWriteError: They could not be written; the session still waits.
         """
         return self._endings.answer(session_id, answers)
 
     def mark_answers_read(self, session_id: str) -> SessionAnswers:
-        """Note on disk that the answers were fetched now.
+        """Record on disk that the answers were fetched now.
 
         Returns:
-            What is on disk now.
+            The answers that are on disk now.
 
         Raises:
             NoAnswers: "Session {session_id} has no answers to mark as read".
             InvalidSessionId, SessionNotFound, SessionCorrupted, SessionBusy, AtomicWriteError: As
-                `save_session_answers()` does; the answers are as they were.
+                `save_session_answers()` does; the answers are unchanged.
         """
         return self._endings.mark_read(session_id)
 
@@ -304,7 +302,7 @@ class QuestionSessions:
 
         Args:
             session_id: The session.
-            reason: What the person says about it, or None.
+            reason: The person's reason, or None.
 
         Raises:
             SessionEnded: It has ended already.
@@ -318,12 +316,12 @@ class QuestionSessions:
 
         Args:
             session_id: The session.
-            reason: Why; it is kept in status.json as `endReason`.
+            reason: Why; stored in status.json as `endReason`.
 
         Raises:
             SessionEnded: It has ended already.
             InvalidSessionId, SessionNotFound, SessionCorrupted, SessionBusy, AtomicWriteError: As
-                `save_session_answers()` does; corrupted means here that status.json is.
+                `save_session_answers()` does; `SessionCorrupted` concerns status.json here.
         """
         return self._endings.end(session_id, "abandon", reason)
 
@@ -358,8 +356,8 @@ class QuestionSessions:
             timeout_s: The longest wait in seconds, 0 for one look; None waits without end, or as
                 long as `config.session_timeout_s` lets the session live.
             expected_call_id: The call that the answers must belong to, or None for any.
-            on_timeout: What happens to the session without an answer in `timeout_s`: "leave" lets
-                it wait on, "end" makes it timed out.
+            on_timeout: What happens to the session without an answer in `timeout_s`: "leave" leaves
+                it waiting, "end" times it out.
 
         Returns:
             The session with its answers; they fit their questions.
@@ -368,9 +366,9 @@ class QuestionSessions:
             SessionRejected: "SESSION_REJECTED"; the person's words are its `reason`.
             SessionEnded: It was abandoned or timed out.
             AnswersTimeout: There was no answer in time.
-            CallIdMismatch: The session belongs to another call; it is not touched. Answers of
-                another call that lie in it are ignored, those without a call id are taken.
-            SessionNotFound: There is none (any more).
+            CallIdMismatch: The session belongs to another call; it is unchanged. Answers in it of
+                another call are ignored, those without a call id are accepted.
+            SessionNotFound: There is no such session (any more).
             SessionCorrupted: Its files can't be used; the session is ended as abandoned.
             ValueError: `timeout_s` is negative or no number.
         """
@@ -387,7 +385,7 @@ class QuestionSessions:
     ) -> SessionAnswers:
         """Wait as `wait_for()` does; return the answers."""
         done = self.wait_for(session_id, timeout_s, expected_call_id, on_timeout=on_timeout)
-        return cast(SessionAnswers, done.answers)  # it has some, or the wait had raised
+        return cast(SessionAnswers, done.answers)  # present, else the wait had raised
 
     async def wait_for_answers_async(
         self,
@@ -399,8 +397,8 @@ class QuestionSessions:
     ) -> SessionAnswers:
         """Wait until a person answers, without blocking the event loop.
 
-        As `wait_for_answers()`, in asyncio or any event loop that anyio runs on. Cancelling it
-        leaves the session as it is: abandoning it is the caller's decision.
+        Like `wait_for_answers()`, in asyncio or any event loop that anyio runs on. Cancelling it
+        leaves the session unchanged: abandoning it is the caller's decision.
         """
         import anyio
         import anyio.to_thread
@@ -448,7 +446,7 @@ class QuestionSessions:
     # -------------------------------------------------------------------------------- looking
 
     def get(self, session_id: str) -> QuestionSession:
-        """Read a session as it stands.
+        """Read a session in its current state.
 
         Raises:
             InvalidSessionId, SessionNotFound, SessionCorrupted, AtomicReadError: As they say.
@@ -456,12 +454,12 @@ class QuestionSessions:
         return self.store.read(session_id)
 
     def came_with_repository(self) -> str | None:
-        """Return what a person has to know of the sessions that came with a repository, or None.
+        """Return a notice about the sessions that came with a repository, or None.
 
         Those are in no list, wait for nobody, and can't be answered (`QuestionNotAdopted`).
         """
         count = 0
-        with suppress(QuestionStoreError):  # whoever lists them says it
+        with suppress(QuestionStoreError):  # listing them reports it
             count = len(self.store.foreign())
         if not count:
             return None
@@ -473,16 +471,16 @@ class QuestionSessions:
     def status_of(self, session: QuestionSession) -> SessionStatus:
         """Return the status that a session has for a person who would answer it now.
 
-        It is timed out where `session_timeout_s` is over, also before status.json says so.
+        It is timed out once `session_timeout_s` is over, even before status.json says so.
         """
         if session.status is SessionStatus.PENDING and self._endings.is_overdue(session.record):
             return SessionStatus.TIMED_OUT
         return session.status
 
     def change_mark(self) -> Hashable | None:
-        """Return what is another value once any waiting session has changed; None if not known.
+        """Return a value that differs once any waiting session has changed; None if unknown.
 
-        It costs less than to list them.
+        It costs less than listing them.
         """
         return self.store.change_mark()
 
@@ -498,20 +496,20 @@ class QuestionSessions:
     ) -> list[QuestionSession]:
         """Return the sessions, oldest first; one that can't be read hides none of the others.
 
-        What did not change since the last call is not read again. A session that waits for an
-        answer that no one can receive (its asker was killed, or the agent session that it
-        was asked for has ended or was deleted) is ended as abandoned first.
+        Sessions that did not change since the last call are not read again. A session whose answer
+        no one can receive any more (its asker was killed, or the agent session that it was asked
+        for has ended or was deleted) is ended as abandoned first.
 
         Args:
-            status: Only those that stand so.
-            on_unreadable: Called with each session that can't be read; they are logged anyway,
+            status: Only sessions with this status.
+            on_unreadable: Called with each session that can't be read; these are logged anyway,
                 once.
 
         Raises:
-            AtomicReadError: The base is there and can't be read.
+            AtomicReadError: The base exists and can't be read.
         """
         found = []
-        # Those that wait are looked at in any case: some of them may end by that.
+        # Waiting sessions are read in any case, since some of them may end here.
         wanted = None if status is None else {status, SessionStatus.PENDING}
         for name, read in self._listing.read_all(self.store.signatures(wanted)).items():
             if isinstance(read, QuestionSession):
@@ -524,7 +522,7 @@ class QuestionSessions:
         return found
 
     def _attended(self, session: QuestionSession) -> QuestionSession:
-        """Return a session as it stands; ended first if no one can receive its answer."""
+        """Return a session's current state; end it first if no one can receive its answer."""
         if session.status is not SessionStatus.PENDING:
             return session
         reason = end_of(session.asker, processes=self._processes, session_end=self._session_end)
@@ -549,9 +547,9 @@ class QuestionSessions:
         return [one for one in waiting if not self._endings.is_overdue(one.record)]
 
     def changes(self, *, stop: threading.Event | None = None) -> Iterator[frozenset[str]]:
-        """Yield the ids of the sessions that appeared, changed or went, whenever some did.
+        """Yield the ids of the sessions that appeared, changed or disappeared, whenever some did.
 
-        The first comes at once, with all sessions that are there. Changes that come together are
+        The first set comes at once, with all existing sessions. Changes that come together are
         yielded together. The file system reports them, as it does to a wait; where it does not, a
         look every 200 ms finds them (with very many sessions a little less often, so that it never
         costs more than 1 % of a core).
@@ -568,21 +566,21 @@ class QuestionSessions:
 
         Args:
             at_least_every_s: After how long without a change it yields an empty set, for a caller
-                that has something else to look at; None for never.
-            look_s: How often everything is looked at although nothing is reported, in seconds: how
-                late a change is seen where none is reported; the store's own interval if None.
+                with something else to check; None for never.
+            look_s: The interval of full looks without reports, in seconds, which is the delay of a
+                change that is not reported; the store's own interval if None.
         """
         return follow_changes_async(self.store, at_least_every_s=at_least_every_s, look_s=look_s)
 
     def resolve_id(self, shortened: str) -> str:
-        """Return the id that a shortened one means: that it is, begins, ends or is part of.
+        """Return the id that a shortened one means: equal to it, or its beginning, end or part.
 
         Case does not matter.
 
         Raises:
             InvalidSessionId: It can't be a part of an id.
-            SessionNotFound: It fits no session's id.
-            AmbiguousId: It fits several.
+            SessionNotFound: It matches no session's id.
+            AmbiguousId: It matches several.
         """
         text = shortened.strip().lower()
         if not text or len(text) > 36 or set(text) - set("0123456789abcdef-"):
@@ -596,10 +594,10 @@ class QuestionSessions:
         return found[0]
 
     def short_ids(self) -> dict[str, str]:
-        """Return for each session the shortest beginning (8 characters at least) that means it."""
+        """Return each session's shortest unambiguous beginning, of 8 characters or more."""
         names = self.store.names()
         short = {}
-        for i, name in enumerate(names):  # sorted: only the neighbours share a beginning
+        for i, name in enumerate(names):  # sorted: only neighbours share a beginning
             near = [names[j] for j in (i - 1, i + 1) if 0 <= j < len(names)]
             shared = max((_shared_chars(name, one) for one in near), default=0)
             short[name] = name[: max(SHORT_ID_CHARS, shared + 1)]
@@ -618,16 +616,16 @@ class QuestionSessions:
     def cleanup_expired_sessions(self) -> CleanupResult:
         """Delete the sessions that changed longer ago than `config.retention_s`.
 
-        Their status does not matter; with `retention_s` 0 none is deleted. First, what waits for an
-        answer that no one can receive is ended as abandoned, as `list_sessions()` does; that is a
-        change, from which its retention counts. It goes through the prune engine: each
-        removal is in the audit log, pinned sessions and those that somebody is changing stay, and
-        one that can't be read is left alone, and named in the result and in the log.
+        Their status does not matter; with `retention_s` 0 none is deleted. First, sessions whose
+        answer no one can receive any more are ended as abandoned, as `list_sessions()` does; their
+        retention counts from that change. The prune engine does the rest: each removal is in the
+        audit log, pinned sessions and those that are being changed stay, and one that can't be read
+        is left alone, and named in the result and in the log.
 
         Raises:
             prune.PruneError: The base can't be used, or another prune works on it.
         """
-        with suppress(QuestionStoreError):  # the clean-up says it
+        with suppress(QuestionStoreError):  # the clean-up reports it
             self.list_sessions(SessionStatus.PENDING)
         return self.store.cleanup(self.config, self._outside)
 

@@ -1,4 +1,4 @@
-"""Where a question session stands, and the words for it."""
+"""The status of a question session, and the words for it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 
 class SessionStatus(StrEnum):
-    """Where a question session stands."""
+    """The status of a question session."""
 
     PENDING = "pending"
     COMPLETED = "completed"
@@ -19,17 +19,17 @@ class SessionStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether it has ended, for good."""
+        """Whether it is final."""
         return self is not SessionStatus.PENDING
 
     @property
     def word(self) -> str:
-        """What a person reads for it, as in a list; files and programs have the value."""
+        """The word for people, as in a list; files and programs use the value."""
         return _WORDS[self]
 
     @property
     def phrase(self) -> str:
-        """The same, as the end of a sentence that begins with the session."""
+        """The same, as the end of a sentence whose subject is the session."""
         return _PHRASES[self]
 
 

@@ -1,6 +1,6 @@
 """Git repositories: a person's, read and changed with care, and the snapshots of a workspace.
 
-This package knows git and directories, and nothing of sessions or workflows.
+This package knows git and directories, and neither sessions nor workflows.
 """
 
 from .errors import (

@@ -1,7 +1,7 @@
-"""What work begins from: a commit of a person's repository, checked out plainly into a workspace.
+"""The base of a session's work: a commit of a person's repository, checked out into a workspace.
 
-The person's repository gets one ref, so that its gc keeps the commit; nothing else of it changes.
-No filter and no line-end conversion runs: the workspace has the bytes that the commit has.
+The person's repository gets one ref, so that its gc retains the commit; nothing else of it changes.
+No filter and no line-end conversion runs: the workspace has the bytes of the commit.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ class BaseUnavailable(RepositoryError, kind=ErrorKind.STORAGE):
 
 @frozen
 class Base:
-    """What a session's work began from.
+    """The base of a session's work.
 
     Attributes:
         work_tree: The person's checkout.
         git_dir: Their repository; a linked work tree's own.
-        common_dir: Where its refs are.
-        objects: Where its objects are.
+        common_dir: The directory of its refs.
+        objects: The directory of its objects.
         object_format: "sha1" or "sha256".
         commit: The commit.
-        revision: How the person named it.
+        revision: The person's name for it.
         branch: The branch that the checkout was on, or None.
-        with_uncommitted: Whether the checkout's uncommitted work was taken, too.
+        with_uncommitted: Whether the checkout's uncommitted work is included.
     """
 
     work_tree: str
@@ -78,7 +78,7 @@ class Base:
     def of(
         cls, user: UserRepository, revision: str = "HEAD", *, with_uncommitted: bool = False
     ) -> Base:
-        """Look up what work is to begin from; nothing is changed.
+        """Look up the base of new work; nothing is changed.
 
         Raises:
             UnknownRevision: There is no such commit.
@@ -104,10 +104,10 @@ class Base:
 
     @classmethod
     def decode(cls, data: bytes) -> Base:
-        """Read a base.
+        """Decode a base.
 
         Raises:
-            ValueError: It is none, or of a newer version.
+            ValueError: The document is invalid, or of a newer version.
         """
         value: Any = json.loads(data)
         if not isinstance(value, dict) or value.pop("schema_version", None) != _VERSION:
@@ -118,10 +118,10 @@ class Base:
             raise ValueError(f"it is no base: {error}") from error
 
     def user_repository(self, git: Git | None = None) -> UserRepository:
-        """Return the person's repository as it is now.
+        """Return the person's repository in its current state.
 
         Raises:
-            NotARepository: It is not there any more, or another one is.
+            NotARepository: It is missing, or another one is in its place.
         """
         user = UserRepository.at(Path(self.work_tree), git)
         if os.fspath(user.common_dir) != self.common_dir:
@@ -132,13 +132,14 @@ class Base:
 
 
 def keep_ref(user: UserRepository, name: str, commit: str) -> None:
-    """Have a person's repository keep a commit.
+    """Make a person's repository retain a commit.
 
-    The lock of a ref that is not there can be that of a killed git of ours alone: it is removed.
+    If the ref is missing but has a lock, only a killed git of ours can have left that: it is
+    removed.
 
     Args:
         user: The repository.
-        name: Under which name: letters, digits, "_" and "-".
+        name: The name to store it under: letters, digits, "_" and "-".
         commit: The commit.
 
     Raises:
@@ -162,7 +163,7 @@ def keep_ref(user: UserRepository, name: str, commit: str) -> None:
 
 
 def drop_ref(user: UserRepository, name: str) -> None:
-    """Remove what `keep_ref` made; does nothing where it is not there.
+    """Remove the ref of `keep_ref`; does nothing if it is missing.
 
     Raises:
         GitFailed: The ref could not be removed.
@@ -173,18 +174,18 @@ def drop_ref(user: UserRepository, name: str) -> None:
 
 
 def check_out(snapshots: Snapshots, base: Base, user: UserRepository, name: str) -> Snapshot:
-    """Make the workspace of a base, with its first snapshot; what was made already is kept.
+    """Create the workspace of a base, with its first snapshot; existing parts stay.
 
-    A kill leaves some of it; the same call then does the rest. The workspace appears whole.
+    A kill may leave a part; the same call then does the rest. The workspace appears complete.
 
     Args:
-        snapshots: The workspace's snapshots; their repository is made here.
-        base: What it begins from.
+        snapshots: The workspace's snapshots; this creates their repository.
+        base: The base.
         user: The person's repository.
-        name: Under which name their repository keeps the base.
+        name: The name under which their repository retains the base.
 
     Returns:
-        The first snapshot: the base, with the uncommitted work where that is wanted.
+        The first snapshot: the base, with the uncommitted work if it is included.
 
     Raises:
         BaseUnavailable: Objects of it are missing.
@@ -197,7 +198,7 @@ def check_out(snapshots: Snapshots, base: Base, user: UserRepository, name: str)
     repository.make(objects=Path(base.objects), object_format=base.object_format)
     if not repository.has_base:
         with suppress(OSError):
-            os.rmdir(repository.workspace)  # an empty one is none yet
+            os.rmdir(repository.workspace)  # an empty folder is no workspace yet
     if not repository.workspace.exists():
         _check_out(repository, base, user)
     if not repository.has_base:
@@ -215,7 +216,7 @@ def check_out(snapshots: Snapshots, base: Base, user: UserRepository, name: str)
 
 @contextmanager
 def base_files(base: Base, user: UserRepository) -> Iterator[Path]:
-    """Have a base's files in a temporary folder, as the workspace will begin with them.
+    """Yield a temporary folder with a base's files, as the workspace starts with them.
 
     Raises:
         BaseUnavailable: Objects of it are missing.
@@ -249,7 +250,7 @@ def _check_out(repository: SnapshotRepository, base: Base, user: UserRepository)
 
 
 def _uncommitted(user: UserRepository, commit: str) -> Sequence[bytes]:
-    """Return the paths whose content in the checkout is not the base's, ignored ones aside."""
+    """Return the paths that differ in content from the base in the checkout, ignored ones aside."""
     changed = user.run(
         *("diff-index", "-z", "--name-only", "--no-renames", commit),
         configuration=read_settings(user, os.environ).converting(),
@@ -260,9 +261,9 @@ def _uncommitted(user: UserRepository, commit: str) -> Sequence[bytes]:
 
 
 def _copy_over(fs: FileSystem, work_tree: Path, paths: Sequence[bytes], target_fd: int) -> None:
-    """Make these paths in a folder what they are in a checkout; no link is followed."""
+    """Copy these paths of a checkout into a folder, deletions included; no link is followed."""
     with opened(fs, os.fspath(work_tree), DIRECTORY_FLAGS & ~os.O_NOFOLLOW) as source_fd:
-        for path in paths:  # first: a file may be where a folder was, and the reverse
+        for path in paths:  # removals first: a file may replace a folder, and the reverse
             _remove(fs, target_fd, path)
         for path in paths:
             with passing_over_absent():  # deleted meanwhile, or its folder is none now
@@ -270,7 +271,7 @@ def _copy_over(fs: FileSystem, work_tree: Path, paths: Sequence[bytes], target_f
 
 
 def _remove(fs: FileSystem, folder_fd: int, path: bytes) -> None:
-    """Remove a file, and the folders above it that are empty then."""
+    """Remove a file, and the folders above it that are then empty."""
     *above, name = os.fsdecode(path).split("/")
     with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
         with directory_beneath(fs, folder_fd, above) as there:
@@ -281,7 +282,7 @@ def _remove(fs: FileSystem, folder_fd: int, path: bytes) -> None:
                 try:
                     fs.rmdir(name, dir_fd=there)
                 except OSError:
-                    return  # it holds more
+                    return  # the folder is not empty
 
 
 def _copy_one(fs: FileSystem, source_fd: int, target_fd: int, path: bytes) -> None:
@@ -289,7 +290,7 @@ def _copy_one(fs: FileSystem, source_fd: int, target_fd: int, path: bytes) -> No
     with directory_beneath(fs, source_fd, above) as here:
         mode = fs.stat(name, dir_fd=here).st_mode
         if not (stat.S_ISLNK(mode) or stat.S_ISREG(mode)):
-            return  # a submodule's folder, which is not this repository's work
+            return  # a submodule's folder, which belongs to another repository
         with directory_beneath(fs, target_fd, above, missing=Missing.MADE) as there:
             if stat.S_ISLNK(mode):
                 os.symlink(os.readlink(name, dir_fd=here), name, dir_fd=there)

@@ -12,7 +12,7 @@ _SHOWN_CHARS: Final = 400
 
 
 def printable(output: bytes | str, limit: int = _SHOWN_CHARS) -> str:
-    """Return what git printed as one line that no terminal acts on, the end of it if it is long."""
+    """Return git's output as one line that no terminal acts on; its end if it is long."""
     text = output.decode("utf-8", "backslashreplace") if isinstance(output, bytes) else output
     line = " ".join("".join(one if one.isprintable() else " " for one in text).split())
     return line if len(line) <= limit else f"…{line[-limit:]}"
@@ -23,16 +23,16 @@ class RepositoryError(AgentForgeError, kind=ErrorKind.REFUSED):
 
 
 class GitUnavailable(RepositoryError, kind=ErrorKind.NOT_DONE):
-    """There is no git that can be used; nothing was changed."""
+    """There is no usable git; nothing was changed."""
 
     message = """{problem}; nothing was changed. Install git {required} or newer from your system's
     packages (apt-get install git, dnf install git, apk add git, brew install git) and see that its
     folder is in PATH."""
     problem: str
     required: str
-    """The least version that is supported."""
+    """The lowest supported version."""
     found: str | None = None
-    """Where a git is that is too old or does not run."""
+    """The path of a git that is too old or does not run."""
     version: str | None = None
 
 
@@ -41,14 +41,14 @@ class GitFailed(RepositoryError, kind=ErrorKind.STORAGE, kw_only=True):
 
     message = "git {command} on {git_dir} {ended}{said}"
     command: str
-    """Which of git's commands, such as "write-tree"."""
+    """The git command, such as "write-tree"."""
     git_dir: Path
     exit_code: int | None
-    """How it ended; negative for a signal."""
+    """Its exit code; negative for a signal."""
     output: str = ""
-    """What it printed on standard error, as `printable` has it."""
+    """Its standard error, as `printable` formats it."""
     problem: str | None = None
-    """What happened, where git did not end by itself."""
+    """What happened, if git did not end by itself."""
 
     @property
     def ended(self) -> str:
@@ -74,7 +74,7 @@ class GitTimedOut(GitFailed, kind=ErrorKind.TIMEOUT, kw_only=True):
 
 
 class GitOutputTooLarge(GitFailed, kw_only=True):
-    """Git printed more than is taken from it and was ended."""
+    """Git printed more than the limit and was ended."""
 
     exit_code: int | None = None
     max_bytes: int
@@ -95,12 +95,12 @@ class NotARepository(RepositoryError):
 
 
 class UnknownRevision(RepositoryError, kind=ErrorKind.NOT_FOUND):
-    """A repository has no commit of a name; nothing was changed."""
+    """A repository has no commit of this name; nothing was changed."""
 
     revision: str
     git_dir: Path
     hint: Sequence[str] = ()
-    """What may help, as sentences."""
+    """Possible remedies, as sentences."""
 
     def __str__(self) -> str:
         missing = f"there is no commit {printable(self.revision, 80)!r} in {self.git_dir}"
@@ -108,10 +108,10 @@ class UnknownRevision(RepositoryError, kind=ErrorKind.NOT_FOUND):
 
 
 class SnapshotRefused(RepositoryError, kind=ErrorKind.REFUSED):
-    """A workspace holds what no snapshot can keep; nothing was stored."""
+    """A workspace holds something that no snapshot can store; nothing was stored."""
 
     message = """the workspace {workspace} can't be kept as a snapshot: {faults:;}. Nothing was
     stored. Remove or shrink what is named, then try again."""
     workspace: Path
     faults: Sequence[str]
-    """What stands against it, the first twenty."""
+    """The faults, the first twenty."""

@@ -1,6 +1,6 @@
-"""A control group for one jail, where this process may make one: the kernel's own limits.
+"""A control group for one jail, if this process may make one: the kernel's own limits.
 
-Both versions of the interface are served. Where none can be had, as for most ordinary users,
+Both versions of the interface are supported. If no group can be made, as for most ordinary users,
 `make_group` returns None, and the jail is watched instead.
 """
 
@@ -23,12 +23,12 @@ _PREFIX: Final = "agentforge-jail-"
 _NAME: Final = re.compile(rf"{_PREFIX}(\d+)-[0-9a-f]{{16}}")
 _REMOVE_S: Final = 2.0
 _KEPT_FREE: Final = 1
-"""The jail's first process, which is bubblewrap's own."""
+"""Room for the jail's first process, which is bubblewrap's own."""
 
 
 @frozen(kw_only=True)
 class ControlGroup:
-    """The folders that hold the limits of one jail: one for each controller, or one for all.
+    """The folders with the limits of one jail: one for each controller, or one for all.
 
     Attributes:
         memory: The folder of the memory controller.
@@ -40,7 +40,7 @@ class ControlGroup:
     _folders: tuple[Path, ...] = field(alias="folders")
 
     def add(self, pid: int) -> bool:
-        """Move a process in, with all that it starts from then on; False if it is refused."""
+        """Move a process in, with all that it starts from then on; return False if refused."""
         try:
             for folder in self._folders:
                 (folder / "cgroup.procs").write_text(str(pid))
@@ -50,19 +50,19 @@ class ControlGroup:
 
     @property
     def memory_was_exceeded(self) -> bool:
-        """Whether the kernel ended a process of it for want of memory."""
+        """Return whether the kernel ended a process of it for lack of memory."""
         name = "memory.events" if self.second else "memory.oom_control"
         return _fields(self.memory / name).get("oom_kill", 0) > 0
 
     @property
     def peak_memory_bytes(self) -> int | None:
-        """The most memory that it had, in bytes; None where the kernel does not say."""
+        """Return its peak memory, in bytes; None if the kernel does not say."""
         return _number(
             self.memory / ("memory.peak" if self.second else "memory.max_usage_in_bytes")
         )
 
     def remove(self) -> None:
-        """Remove it, its processes having ended; what the kernel still holds is left to a sweep."""
+        """Remove it once its processes have ended; a sweep removes what the kernel still holds."""
         until = time.monotonic() + _REMOVE_S
         for folder in self._folders:
             while not _removed(folder) and time.monotonic() < until:
@@ -72,13 +72,13 @@ class ControlGroup:
 def make_group(
     memory_bytes: int, processes: int, *, root: Path = _ROOT, own: Path = _OWN
 ) -> ControlGroup | None:
-    """Make a group with limits, or return None where this process may not.
+    """Make a group with limits; return None if this process may not.
 
     Args:
-        memory_bytes: The most memory, what is swapped out included.
+        memory_bytes: The most memory, including swapped out memory.
         processes: The most processes and threads.
-        root: Where control groups are mounted.
-        own: What says which groups this process is in.
+        root: The mount point of control groups.
+        own: The file that lists this process's groups.
     """
     name = f"{_PREFIX}{os.getpid()}-{secrets.token_hex(8)}"
     lines = _own_groups(own)
@@ -168,7 +168,7 @@ def _write(path: Path, value: int) -> None:
 
 
 def _own_groups(own: Path) -> dict[str, str]:
-    """Return this process's groups by controller; of the second version's, the name is empty."""
+    """Return this process's groups by controller; the second version's has an empty name."""
     found: dict[str, str] = {}
     try:
         lines = own.read_text().splitlines()

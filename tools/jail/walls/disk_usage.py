@@ -1,4 +1,4 @@
-"""What a folder takes up on the disk."""
+"""The space that a folder takes up on the disk."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from ...base.files.tree_walk import Entry, walk_tree
 
 _BLOCK: Final = 512
 _DEPTH: Final = 600
-"""How deep the look goes; a tree that is deeper counts as too many files, and so does a folder that
-may not be looked into."""
+"""The depth limit of a look; a deeper tree counts as too many files, and so does a folder
+that can't be read.
+"""
 
 
 @frozen(kw_only=True)
@@ -34,13 +35,12 @@ class DiskUsage:
 
 
 def disk_usage(folder: str | os.PathLike[str], *, most_entries: int) -> DiskUsage:
-    """Look at what a folder takes up, following no link and not beyond its device.
+    """Return the space that a folder takes up, following no link and staying on its device.
 
     Args:
         folder: The folder.
-        most_entries: How many entries are looked at; the count is one more where there are more,
-            where they lie too deep, or where
-            a folder may not be looked into.
+        most_entries: The most entries to count; the count is one more if there are more, if they
+            are too deep, or if a folder can't be read.
 
     Raises:
         OSError: The folder can't be opened.

@@ -1,7 +1,8 @@
-"""Which files and folders are never shown to what runs in a jail, judged where they really are.
+"""Files and folders that are never shown to commands in a jail, judged by their real paths.
 
-A path is refused if it is, lies in or holds a private place. Homes are refused as a whole and not
-what lies in them: toolchains do (`~/.pyenv/versions/3.11`, `~/.nvm/versions/node/v20`).
+A path is refused if it is a private place, is in one or contains one. Homes themselves are refused
+but not everything in them: toolchains are there (`~/.pyenv/versions/3.11`,
+`~/.nvm/versions/node/v20`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _SECRETS: Final = (
     *(".oci", ".gcloud", ".databrickscfg", ".huggingface", ".cache/huggingface/token", ".kaggle"),
     *(".local/share/containers", ".subversion/auth", ".agentforge"),
 )
-"""Credentials and the like, by their places below a home."""
+"""Credentials and the like, by their paths below a home."""
 _NAMES: Final = frozenset({".ssh", ".gnupg", ".aws", ".kube", ".agentforge"})
 """Never shown wherever they are: no component of a path may be one of them."""
 
@@ -59,18 +60,18 @@ class PrivatePlaces:
     """The places that are never shown.
 
     Attributes:
-        homes: Refused as they are and with all that holds them.
-        places: Refused with all that is in them as well, each with its name.
+        homes: Refused themselves, and with every folder that contains them.
+        places: Refused in the same way and with everything in them, each with its name.
     """
 
     homes: tuple[Path, ...]
     places: tuple[tuple[str, Path], ...]
 
     def require_allowed(self, path: Path) -> Path:
-        """Return where a path leads.
+        """Return the real path of a path.
 
         Raises:
-            FolderForbidden: It is private, lies in what is private, or holds it.
+            FolderForbidden: It is private, is in a private place, or contains one.
         """
         resolved = Path(os.path.realpath(path))
         for form in {path, resolved}:
@@ -80,15 +81,15 @@ class PrivatePlaces:
         return resolved
 
     def require_workspace(self, path: Path) -> Path:
-        """Return where a workspace is; it may lie in a private place, and hold none.
+        """Return the real path of a workspace; it may be in a private place, but contain none.
 
         Raises:
-            FolderForbidden: It is or holds a home, or holds a private place.
+            FolderForbidden: It is or contains a home, or contains a private place.
         """
         text = os.path.realpath(path)
         inside = text if text.endswith("/") else f"{text}/"
         resolved = Path(text)
-        if f"\0{inside}" not in self._texts:  # this stands before every command
+        if f"\0{inside}" not in self._texts:  # this runs before every command
             return resolved
         for home in self.homes:
             if f"{home}/".startswith(inside):
@@ -121,7 +122,7 @@ def private_places(further: Iterable[Path] = ()) -> PrivatePlaces:
     """Return the private places of this machine.
 
     Args:
-        further: More of them: the sessions' directory, say.
+        further: More of them, such as the sessions' directory.
     """
     homes = tuple(dict.fromkeys(_both_forms(_homes())))
     places: dict[Path, str] = {}

@@ -1,8 +1,8 @@
-"""`/etc` for jails, made ahead and kept: one folder to mount instead of a dozen files and folders.
+"""A cached `/etc` for jails: one folder to mount instead of a dozen files and folders.
 
-It holds what a jail that puts its `/etc` together would see there, as far as every user of the
-machine may read it. It lies in the user's cache, named by its content, so that what changed in the
-system's own `/etc` leads to another folder, and many processes share one.
+It has what a jail that assembles its `/etc` would see there, as far as every user of the machine
+may read it. It is in the user's cache, named by its content, so that a change in the system's own
+`/etc` leads to another folder, and many processes share one.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ Content: TypeAlias = Mapping[str, bytes | str | None]
 
 
 def kept_etc(view: SystemView, files: Mapping[str, bytes]) -> Path | None:
-    """Return the folder to mount as `/etc`, made if it is not there yet.
+    """Return the folder to mount as `/etc`; it is made if it is missing.
 
     Args:
         view: What a jail sees of the system.
-        files: Files made for every jail, by path; those in `/etc` count.
+        files: Files made for every jail, by path; only those in `/etc` matter.
 
     Returns:
-        None where it can't be kept: no cache that is this user's alone, or too much to copy. Then
-        a jail puts its `/etc` together.
+        None if it can't be cached: no cache that is this user's alone, or too much to copy. Then a
+        jail assembles its `/etc`.
     """
     folders = tuple(folder for folder in view.folders if is_in_etc(folder))
     given = tuple(sorted((path, said) for path, said in files.items() if is_in_etc(path)))
@@ -85,21 +85,21 @@ def _kept(
         content = etc_content(folders, dict(files))
         return None if content is None else kept_folder(content, place)
     except (OSError, DurableError):
-        return None  # a jail that mounts piece by piece says what is wrong
+        return None  # a jail that mounts piece by piece reports the cause
 
 
-# ------------------------------------------------------------------------------------ what it holds
+# -------------------------------------------------------------------------------------- its content
 
 
 def etc_content(folders: tuple[str, ...], files: Mapping[str, bytes]) -> Content | None:
-    """Return what the folder holds: by path below `/etc`, bytes, a link's text or a folder's None.
+    """Return the folder's content by path below `/etc`: bytes, a link's target, a folder's None.
 
     Args:
         folders: Folders of `/etc`, absolute.
         files: Files of it, absolute.
 
     Returns:
-        None where it is more than is copied.
+        None if there is too much to copy.
 
     Raises:
         OSError: A folder can't be listed.
@@ -156,12 +156,12 @@ def _public(file: Path) -> bytes | None:
 
 
 def kept_folder(content: Content, place: Path, *, clock: Clock = utc_now) -> Path:
-    """Return the folder of a content, made where it is missing or is not what it was.
+    """Return the cached folder of a content; make it if it is missing or differs.
 
     Args:
-        content: What it holds.
-        place: The folder that it is kept in.
-        clock: Says what has not been used for long.
+        content: Its content.
+        place: The folder of the cache.
+        clock: Returns the time, by which unused folders are found.
 
     Raises:
         OSError, DurableError: It can't be made.
@@ -227,7 +227,7 @@ def _holds(folder: Path, content: Content) -> bool:
 
 
 def _sweep(fs: FileSystem, place_fd: int, place: Path, now: datetime) -> None:
-    """Remove what nobody has used for a month, and what makers that were killed left."""
+    """Remove folders that were unused for a month, and what killed makers left."""
     sweep_discarded(fs, place_fd, parent=place)
     for name in fs.listdir(place_fd):
         with suppress(OSError, DurableError):

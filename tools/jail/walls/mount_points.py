@@ -1,7 +1,7 @@
 """The folders of a workspace that others are mounted on, made without following a link.
 
-A workspace may have been written by what ran in a jail before; bubblewrap, asked to make a mount
-point below a link that leads out, would make it on the host.
+An earlier command in a jail may have written the workspace; bubblewrap, asked to make a mount point
+below a link that leads out, would make it on the host.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def make_mount_points(workspace: Path, targets: Iterable[str]) -> None:
         targets: Plain relative paths.
 
     Raises:
-        MountPointUnusable: A link or a file stands in the way.
+        MountPointUnusable: A link or a file is in the way.
         OSError: The workspace can't be opened.
     """
     fs = OsFileSystem()

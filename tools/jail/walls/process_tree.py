@@ -1,4 +1,4 @@
-"""The processes of a jail, and the memory that they have, as `/proc` tells it."""
+"""The processes of a jail and their memory, as `/proc` reports them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OWN_PART: Final = re.compile(rb"^(?:Pss_Anon|SwapPss):\s*(\d+) kB$", re.MULTILI
 _SHARED_PART: Final = re.compile(rb"^Pss_Shmem:\s*(\d+) kB$", re.MULTILINE)
 _THREADS: Final = re.compile(rb"^Threads:\s*(\d+)$", re.MULTILINE)
 MAX_DESCRIPTORS: Final = 4096
-"""How many descriptors are looked at in one look, for files that have no name any more."""
+"""The most descriptors to examine in one look, for files that have no name any more."""
 
 
 @frozen(kw_only=True)
@@ -27,10 +27,10 @@ class TreeLook:
     """One look at a tree of processes.
 
     Attributes:
-        processes: How many processes and threads there are.
-        own_bytes: What they hold of memory of their own, what is swapped out included.
-        shared_bytes: What they hold of shared memory, counted for each.
-        unnamed_bytes: What files without a name take up that they hold open, by device.
+        processes: The number of processes and threads.
+        own_bytes: Their private memory, including swapped out memory.
+        shared_bytes: Their shared memory, counted for each.
+        unnamed_bytes: The size of the nameless files that they hold open, by device.
     """
 
     processes: int
@@ -40,16 +40,16 @@ class TreeLook:
 
 
 def look_at(top: int, *, most: int, descriptors: bool = False, proc: Path = _PROC) -> TreeLook:
-    """Look at a process and all that descend from it.
+    """Look at a process and its descendants.
 
-    What comes or ends meanwhile may be missed; all of a pid namespace descends from its first
-    process, whatever was orphaned in it.
+    Processes that start or end meanwhile may be missed; everything in a pid namespace descends from
+    its first process, even orphans.
 
     Args:
         top: The process.
-        most: How many processes are counted; the look ends beyond.
+        most: The most processes to count; the look ends beyond.
         descriptors: Whether to look for open files without a name.
-        proc: Where the system tells of its processes.
+        proc: The mount point of `/proc`.
     """
     processes = own = shared = 0
     unnamed: dict[tuple[int, int], int] = {}
@@ -74,15 +74,15 @@ def look_at(top: int, *, most: int, descriptors: bool = False, proc: Path = _PRO
 def divided(top: int, look: TreeLook, *, most: int, proc: Path = _PROC) -> TreeLook:
     """Return a look in which each page counts once, however many processes share it.
 
-    After a fork, a process and its child share what neither has written. This costs the kernel a
-    walk over all pages; it is for a look that seems to be too much. Where the parts of a process
-    are not told, the look stays as it is.
+    After a fork, a process and its child share the pages that neither has written. This costs the
+    kernel a walk over all pages; use it for a look that seems to exceed a limit. If the kernel does
+    not report a process's shares, the look stays unchanged.
 
     Args:
         top: The process.
         look: The look.
-        most: How many processes are looked at.
-        proc: Where the system tells of its processes.
+        most: The most processes to examine.
+        proc: The mount point of `/proc`.
     """
     own = shared = 0
     for pid, _ in zip(_descendants(top, proc), range(most), strict=False):
@@ -132,7 +132,7 @@ def _children(pid: int, proc: Path) -> Iterator[int]:
 
 
 def _add_unnamed(folder: Path, unnamed: dict[tuple[int, int], int]) -> None:
-    """Count the files without a name that a process holds open."""
+    """Add the nameless files that a process holds open."""
     try:
         with os.scandir(folder) as entries:
             for entry in entries:

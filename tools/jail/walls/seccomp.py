@@ -1,4 +1,4 @@
-"""The system call filter of a jail: built ahead for each processor, and handed to bubblewrap."""
+"""The system call filter of a jail: built in advance for each processor, passed to bubblewrap."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMES: Final = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "a
 
 @cache
 def filter_program(machine: str | None = None) -> bytes:
-    """Return the filter as the kernel takes it, a sequence of `struct sock_filter`.
+    """Return the filter in the kernel's form, a sequence of `struct sock_filter`.
 
     Args:
         machine: The processor as `uname -m` names it; this one if None.
@@ -32,7 +32,7 @@ def filter_program(machine: str | None = None) -> bytes:
 
 
 def in_memory(name: str, content: bytes) -> int:
-    """Return a descriptor of an anonymous file that holds this, open at its beginning."""
+    """Return a descriptor, at offset 0, of an anonymous file with this content."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC)
     try:
         view = memoryview(content)

@@ -1,6 +1,6 @@
-"""What every jail sees of the system: programs, libraries, and what they read; nothing private.
+"""The part of the system that every jail sees: programs, libraries and their data; nothing private.
 
-Each mount makes a jail slower to start, so what is small is copied into it.
+Each mount makes a jail slower to start, so small files are copied into it.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ _WORKSPACES: Final = ("/work", "/workspace", "/agentforge-work")
 
 
 def workspace_name(is_taken: Callable[[str], bool] = os.path.lexists) -> str:
-    """Return where commands find the workspace: `/work`, or a name that the system has not.
+    """Return the path of the workspace for commands: `/work`, or a name that the system lacks.
 
-    Toolchains are shown at their own paths, and the workspace would lie over one below its name.
+    Toolchains are shown at their own paths, and the workspace would cover one below its name.
 
     Args:
-        is_taken: Whether the system has something at a path.
+        is_taken: Returns whether the system has something at a path.
     """
     return next((name for name in _WORKSPACES if not is_taken(name)), _WORKSPACES[-1])
 
 
 WORKSPACE: Final = workspace_name()
-"""Where a command finds the workspace, and where it starts."""
+"""The path of the workspace for a command, where it starts."""
 
 
 @frozen(kw_only=True)
 class SystemView:
-    """What a jail gets of the system's own folders.
+    """The part of the system's own folders that a jail gets.
 
     Attributes:
         folders: Folders at their own paths, read-only.
-        links: Symbolic links, each with what it says.
+        links: Symbolic links, each with its target.
         copies: Small files, by path.
-        hidden: Folders in those folders that are seen as empty.
+        hidden: Folders in those folders that appear empty.
         masked: Files of `/proc` that can't be read; nothing in it can be written.
     """
 
@@ -64,10 +64,10 @@ class SystemView:
 
 
 def system_view(root: Path = Path("/")) -> SystemView:
-    """Look at what there is of the system's folders.
+    """Return the part of this system's folders that exists.
 
     Args:
-        root: Where the system is.
+        root: The root of the system.
     """
     links, folders = [], ["/usr"]
     for name in _TOP:
@@ -109,12 +109,12 @@ def _holds_something(folder: Path) -> bool:
 
 
 def is_in_etc(path: str) -> bool:
-    """Return whether an absolute path in a jail is `/etc` or lies in it."""
+    """Return whether an absolute path in a jail is `/etc` or is in it."""
     return path == ETC or path.startswith(f"{ETC}/")
 
 
 def is_of_the_system(path: Path, view: SystemView) -> bool:
-    """Return whether a real path lies in one of the system's folders that a jail sees."""
+    """Return whether a real path is in one of the system's folders that a jail sees."""
     text = str(path)
     return any(
         text == folder or text.startswith(f"{folder}/")

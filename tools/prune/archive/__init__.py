@@ -1,1 +1,1 @@
-"""Archives of what was removed: written, read, and what a killed writer left."""
+"""Archives of removed sessions: writing, reading, and cleaning up after a killed writer."""

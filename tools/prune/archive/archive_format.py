@@ -1,4 +1,4 @@
-"""What writing and reading archives have in common: names, zstd, checksums of what goes by."""
+"""Shared by writing and reading archives: names, zstd, and streams that compute checksums."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ ABOUT_NAME: Final = ".agentforge-archive.json"
 FORMAT: Final = 1
 
 LEVELS: Final = 400
-"""How deep directories may be nested in an archive."""
+"""The deepest nesting of directories in an archive."""
 
 PIECE: Final = 1 << 20
-"""How much is read at once, in bytes."""
+"""The size of one read, in bytes."""
 
 
 def zstd_module() -> ModuleType:
     """Return the standard library's zstd (3.14), or its backport.
 
     Raises:
-        ExtraMissing: There is none.
+        ExtraMissing: Neither is installed.
     """
     try:
         if sys.version_info >= (3, 14):
@@ -43,7 +43,7 @@ def zstd_module() -> ModuleType:
 
 
 class HashingWriter(io.RawIOBase):
-    """Writes to a descriptor, all of what it is given, and keeps the checksum."""
+    """A writer to a descriptor that writes all it is given and computes the checksum."""
 
     def __init__(self, fs: FileSystem, fd: int) -> None:
         self._fs = fs
@@ -55,19 +55,19 @@ class HashingWriter(io.RawIOBase):
         return True
 
     def write(self, data: object, /) -> int:
-        """Write all of it, however little the system takes at once."""
+        """Write all of the data, even where the system takes it in pieces."""
         view = memoryview(cast("bytes", data)).cast("B")
         self._sum.update(view)
         write_all(self._fs, self._fd, [view])
         return len(view)
 
     def checksum(self) -> str:
-        """Return the SHA-256 of all that went by."""
+        """Return the SHA-256 of everything written."""
         return self._sum.hexdigest()
 
 
 class Reader(io.RawIOBase):
-    """Reads an open file from its start."""
+    """A reader of an open file, from its start."""
 
     def __init__(self, fs: FileSystem, fd: int) -> None:
         self._fs = fs
@@ -87,7 +87,7 @@ class Reader(io.RawIOBase):
         return len(data)
 
     def read(self, size: int = -1, /) -> bytes:
-        """Read the next piece, or all that is left."""
+        """Read the next piece, or all the rest."""
         if size < 0:
             return self.readall()
         data = self._fs.pread(self._fd, size, self._at)
@@ -96,7 +96,7 @@ class Reader(io.RawIOBase):
 
 
 class HashingReader(Reader):
-    """Reads a session's file for the tar, and keeps the checksum of what was read."""
+    """A reader of a session's file for the tar, which computes the checksum of what was read."""
 
     def __init__(self, fs: FileSystem, fd: int) -> None:
         super().__init__(fs, fd)
@@ -109,12 +109,12 @@ class HashingReader(Reader):
         return data
 
     def checksum(self) -> str:
-        """Return the SHA-256 of all that was read."""
+        """Return the SHA-256 of everything read."""
         return self._sum.hexdigest()
 
 
 def checksum_of(fs: FileSystem, fd: int) -> str:
-    """Return the SHA-256 of all that an open file holds."""
+    """Return the SHA-256 of an open file's content."""
     reader = HashingReader(fs, fd)
     while reader.read(PIECE):
         pass

@@ -2,8 +2,8 @@
 
     .{kind}-{session_id}-{time}.tar.zst.{token}
 
-Its writer holds an `flock` on it from the moment it is there until it has its name. The kernel
-lets go of that lock when the writer dies, however it dies; a file that is not locked has no writer.
+Its writer holds an `flock` on it from its creation until it has its final name. The kernel releases
+that lock when the writer dies, however it dies; a file that is not locked has no writer.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ _CHECKSUM_RE: Final = re.compile(
     rf"(?P<stem>[a-z]+-.+-[0-9]{{8}}T[0-9]{{6}}Z)(?:-[0-9]+)?{re.escape(SUFFIX + CHECKSUM_SUFFIX)}"
 )
 _TO_LOCK: Final = READ_FLAGS | os.O_RDWR
-"""To be written to as well: over NFS, `flock` asks for that (flock(2))."""
+"""Opened for writing too: over NFS, `flock` requires that (flock(2))."""
 _ATTEMPTS: Final = 10
 
 
 def create_hidden(
     fs: FileSystem, directory_fd: int, stem: str, token: Callable[[], str]
 ) -> tuple[str, int]:
-    """Make the hidden file of an archive and lock it.
+    """Create the hidden file of an archive and lock it.
 
     Args:
         fs: The file system.
         directory_fd: The archives' directory, open.
         stem: The archive's name without its suffix.
-        token: Gives a fresh hexadecimal text for the name.
+        token: Returns a fresh hexadecimal text for the name.
 
     Returns:
         Its name, and its descriptor, which holds the lock until it is closed.
 
     Raises:
-        OSError: It can't be made; nothing is left of it.
+        OSError: It can't be created; nothing is left of it.
     """
     for _ in range(_ATTEMPTS):
         name = f".{stem}{SUFFIX}.{token()}"
@@ -61,7 +61,7 @@ def create_hidden(
             with suppress(OSError):
                 fs.unlink(name, dir_fd=directory_fd)
             raise
-        close_reader(fs, fd)  # a sweep was quicker than our lock, and takes it away
+        close_reader(fs, fd)  # a sweep locked it first, and removes it
     raise OSError(errno.EBUSY, "somebody takes away what is begun in the archives' directory")
 
 
@@ -74,16 +74,16 @@ def _lock(fs: FileSystem, fd: int) -> bool | None:
 
 
 def sweep(fs: FileSystem, directory_fd: int) -> list[str]:
-    """Remove the hidden files of writers that died, and the checksums they had written.
+    """Remove the hidden files of dead writers, and the checksums they had written.
 
-    What can't be locked, is another user's or has a name that is none of ours is left alone.
+    Files that can't be locked, belong to another user or have none of our names are left alone.
 
     Args:
         fs: The file system.
         directory_fd: The archives' directory, open.
 
     Returns:
-        The names of what was removed.
+        The names of the removed files.
 
     Raises:
         OSError: The directory can't be listed.
@@ -110,7 +110,7 @@ def _swept(fs: FileSystem, directory_fd: int, name: str) -> bool:
     except OSError:
         return False
     try:
-        # Its writer may just have renamed it.
+        # Its writer may have renamed it in the meantime.
         if _is_ours(fs, fd) and _lock(fs, fd) and has_name(fs, fd, name, dir_fd=directory_fd):
             fs.unlink(name, dir_fd=directory_fd)
             return True
@@ -127,7 +127,7 @@ def _is_ours(fs: FileSystem, fd: int) -> bool:
 
 
 def _of(stems: Iterable[str], names: Iterable[str]) -> Iterable[str]:
-    """List the checksums of these archives."""
+    """List the checksum files of these archives."""
     wanted = set(stems)
     for name in names:
         found = _CHECKSUM_RE.fullmatch(name)
@@ -136,7 +136,7 @@ def _of(stems: Iterable[str], names: Iterable[str]) -> Iterable[str]:
 
 
 def _is_alone(fs: FileSystem, directory_fd: int, name: str) -> bool:
-    """Return whether a file is a checksum as we write it, of an archive that is not there."""
+    """Return whether a file is a checksum as we write it, and its archive is missing."""
     archive = name.removesuffix(CHECKSUM_SUFFIX)
     try:
         fs.stat(archive, dir_fd=directory_fd)
@@ -159,7 +159,7 @@ def _is_alone(fs: FileSystem, directory_fd: int, name: str) -> bool:
         return False
     finally:
         close_reader(fs, fd)
-    return not content or re.fullmatch(said, content) is not None  # it may have died in between
+    return not content or re.fullmatch(said, content) is not None  # the writer may have died
 
 
 __all__ = ["create_hidden", "sweep"]

@@ -1,9 +1,9 @@
-"""Bringing a session back from its archive: all of it, and nothing beside it.
+"""Restoring a session from its archive: all of it, and nothing outside of it.
 
-An archive is only believed as far as it was checked: by its checksum before anything is written,
-by its own words for what it is, and member by member. Each is made by name relative to the
-descriptor of a directory that was made from the same archive, out of sight, and never through a
-link; the session appears by one rename when all of it is on the disk.
+An archive is trusted only as far as it was checked: its checksum before anything is written, then
+its first member, which says what it is, then each member. Members are created by name relative to
+the descriptor of a directory that was made from the same archive, out of sight, and never through a
+link. The session appears by one rename once all of it is on the disk.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _MEMBERS_FAULT: Final = frozenset(
         errno.EINVAL,
     }
 )
-"""What the system answers where a member is the problem, and not the disk."""
+"""System errors that mean a faulty member, not a faulty disk."""
 
 _MAX_ABOUT_BYTES: Final = 64 << 10
 _MOST_PADDING: Final = PIECE
-"""A tar ends with zeros, of which tar(1) and tarfile write less than this."""
+"""An upper bound of the zeros at the end of a tar; tar(1) and tarfile write fewer."""
 
 _TIME: Final = re.compile(r"(-?)([0-9]{1,20})(?:\.([0-9]*))?")
 _CHECKSUM: Final = re.compile(rb"([0-9a-f]{64})[ \t]+\*?(.+?)\s*\Z", re.DOTALL)
@@ -68,12 +68,12 @@ def restore_archive(
     outside: Outside | None = None,
     lock_timeout_s: float = LOCK_TIMEOUT_S,
 ) -> Path:
-    """Bring a session back from its archive; it appears whole, and the archive stays.
+    """Restore a session from its archive, all of it at once; the archive stays.
 
     Args:
         archive: The tar, with its checksum beside it.
-        target: The kind and root it goes to; the archive must be of this kind.
-        outside: Time, chance and the file system; the real ones if None.
+        target: The kind and root it is restored to; the archive must be of this kind.
+        outside: Time, randomness and the file system; the real ones if None.
         lock_timeout_s: How long to wait for a prune of the same root, in seconds.
 
     Returns:
@@ -81,13 +81,13 @@ def restore_archive(
         were, without set-id and sticky bits.
 
     Raises:
-        InvalidArchive: It is none, is damaged, has no checksum, is of another kind, or would write
-            outside of the session; nothing was written.
+        InvalidArchive: It is no archive, is damaged, has no checksum, is of another kind, or would
+            write outside of the session; nothing was written.
         SessionInTheWay: Something has the session's name; nothing was changed.
         ExtraMissing: The extra that decompresses is not installed.
         PruneBusy: A prune works on the root.
         PruneRootMissing: There is no such root.
-        PruneRootUnusable: The system refused; nothing of it is left.
+        PruneRootUnusable: The system refused; nothing of the session is left.
     """
     outside = outside or Outside()
     zstd = zstd_module()
@@ -108,7 +108,7 @@ def restore_archive(
             EOFError,
             ArithmeticError,
             LookupError,
-            ValueError,  # ours, and tarfile's words for headers that make no sense
+            ValueError,  # ours, and tarfile's errors for invalid headers
         ) as error:
             raise InvalidArchive(archive, str(error)) from error
         finally:
@@ -125,7 +125,7 @@ def _open_archive(archive: Path) -> int:
 
 
 def _open_regular(path: Path) -> int:
-    """Open a file that is one; never waits for a FIFO."""
+    """Open a regular file, and only that; never wait for a FIFO."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -185,13 +185,13 @@ def _unpack(plain: BinaryIO, fs: FileSystem, top_fd: int, session_id: str) -> No
             if bool(late) != bool(parts) or not (parts or member.isdir()):
                 raise ValueError("its second entry is not the session's directory")
             if member.isdir():
-                late.append((parts, member))  # its mode and time: after what is in it
+                late.append((parts, member))  # its mode and time are set after its content
             if not parts:
                 continue
             _make_member(tar, member, fs, top_fd, parts)
     if not late:
         raise ValueError("it holds nothing")
-    if len(plain.read(_MOST_PADDING)) == _MOST_PADDING:  # to the end, and its own checksum
+    if len(plain.read(_MOST_PADDING)) == _MOST_PADDING:  # read on: zstd checks its sum at the end
         raise ValueError("it goes on after its end")
     for parts, member in reversed(late):
         with directory_beneath(fs, top_fd, parts) as fd:
@@ -200,14 +200,14 @@ def _unpack(plain: BinaryIO, fs: FileSystem, top_fd: int, session_id: str) -> No
 
 
 def _finish(fd: int, member: tarfile.TarInfo) -> None:
-    """Give what is open the permissions and the time it had."""
+    """Set the permissions and the time of an open file or directory."""
     os.fchmod(fd, member.mode & 0o777)
     moment = _time_of(member)
     os.utime(fd, ns=(moment, moment))
 
 
 def _time_of(member: tarfile.TarInfo) -> int:
-    """Read when a member was changed, in nanoseconds."""
+    """Return when a member was changed, in nanoseconds."""
     found = _TIME.fullmatch(member.pax_headers.get("mtime", str(member.mtime)))
     if found is None:
         raise ValueError(f"{member.name!r} in it has no time")
@@ -233,7 +233,7 @@ def _make_member(
     top_fd: int,
     parts: tuple[str, ...],
 ) -> None:
-    """Write a member where it belongs; what can't be there makes the archive an invalid one."""
+    """Create a member in its place; raise an invalid-archive error if it can't be there."""
     try:
         with directory_beneath(fs, top_fd, parts[:-1]) as parent_fd:
             _write_member(tar, member, fs, parent_fd, parts[-1])
@@ -269,7 +269,7 @@ def _write_member(
             size = 0
             while source is not None and (piece := source.read(PIECE)):
                 size += len(piece)
-                if piece.count(0) == len(piece):  # a hole, maybe; it takes no room as one
+                if piece.count(0) == len(piece):  # maybe a hole, which takes no room on the disk
                     os.lseek(fd, size, os.SEEK_SET)
                 else:
                     sink.write(piece)

@@ -1,12 +1,12 @@
-"""One compressed tar for a session, proven to be readable before the session goes.
+"""One compressed tar for a session, proven to be readable before the session is removed.
 
     {kind}-{session_id}-{time}.tar.zst           the tar; its first member says what it is
     {kind}-{session_id}-{time}.tar.zst.sha256    its checksum, as sha256sum(1) writes and checks it
 
 The archive is written, synced and read back from the disk: its checksum, and the checksum of every
-file in it, must be those of what was written. Links are kept as links and never followed; sockets
-are left out, for they hold nothing. What a writer that was killed left behind, the next one takes
-away (`archive_leftovers`).
+file in it, must equal those of what was written. Links are archived as links and never followed;
+sockets are left out, since they hold nothing. The next writer removes what a killed writer left
+(`archive_leftovers`).
 """
 
 from __future__ import annotations
@@ -61,17 +61,17 @@ if TYPE_CHECKING:
 
 @frozen(kw_only=True)
 class TarArchiver:
-    """Keeps a copy of each session that goes, in one directory.
+    """An archiver that copies each session into one directory before it is removed.
 
     Attributes:
-        directory: Where; made with mode 0700 if missing.
+        directory: The archives' directory; created with mode 0700 if missing.
         level: The compression level of zstd, 1 to 19; more is smaller and slower.
-        clock: Gives the time that is in the archive's name.
-        token: Gives a fresh random text of hexadecimal digits for the name while it is written.
+        clock: Returns the time for the archive's name.
+        token: Returns a fresh random text of hexadecimal digits for the name while it is written.
 
     Raises:
         ExtraMissing: The extra that compresses is not installed.
-        ValueError: The level is none.
+        ValueError: The level is out of range.
     """
 
     directory: Path
@@ -91,14 +91,15 @@ class TarArchiver:
         Args:
             fs: The file system.
             session_fd: The session's directory, open and locked.
-            candidate: What is known of it.
+            candidate: The session, as it was inspected.
 
         Returns:
-            The archive, absolute, on the disk for good, with mode 0600.
+            The absolute path of the archive, which is durable and has mode 0600.
 
         Raises:
             OSError: It could not be written or verified, the session holds a device or the
-                archive's own directory, or that is where prunes delete; nothing of it is left.
+                archive's own directory, or the archives' directory is one that prunes delete from;
+                nothing of the archive is left.
         """
         now = self.clock().astimezone(UTC)
         stem = f"{candidate.kind}-{candidate.session_id}-{now:%Y%m%dT%H%M%SZ}"
@@ -128,12 +129,12 @@ class TarArchiver:
                 raise
         finally:
             if hidden_fd >= 0:
-                close_reader(fs, hidden_fd)  # what was written through it is synced
+                close_reader(fs, hidden_fd)  # writes through it are synced
             close_reader(fs, directory_fd)
         return Path(os.path.abspath(self.directory), name)
 
     def _sweep(self, fs: FileSystem, directory_fd: int) -> None:
-        """Take away what writers that were killed left, once for each directory."""
+        """Remove what killed writers left, once for each directory."""
         status = fs.fstat(directory_fd)
         here = (status.st_dev, status.st_ino)
         if here not in self._swept:
@@ -160,10 +161,10 @@ class TarArchiver:
         sums: dict[str, str],
         checksum: str,
     ) -> None:
-        """Read the archive back; what comes out must be what went in."""
+        """Read the archive back; raise unless it holds what was written."""
         fd = fs.open(temporary, READ_FLAGS, dir_fd=directory_fd)
         try:
-            with suppress(OSError):  # or what is read back comes from memory, not from the disk
+            with suppress(OSError):  # else it is read back from memory, not from the disk
                 os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
             if checksum_of(fs, fd) != checksum:
                 raise OSError("what was read back is not what was written")
@@ -191,9 +192,9 @@ class TarArchiver:
 
 
 def _require_elsewhere(fs: FileSystem, directory: Path, session_fd: int) -> None:
-    """Refuse a directory that is in the session: what is archived there would go with it.
+    """Refuse a directory inside the session, whose archives would be removed with it.
 
-    Or that is in a root's private directory, where the next prune would delete it.
+    Also refuse one inside a root's private directory, where the next prune would delete it.
     """
     if PRIVATE in Path(os.path.realpath(directory)).parts:
         raise OSError(f"the directory of the archives, {directory}, is in {PRIVATE} of a root")
@@ -217,7 +218,7 @@ def _require_elsewhere(fs: FileSystem, directory: Path, session_fd: int) -> None
 
 
 def _free_name(fs: FileSystem, directory_fd: int, stem: str) -> str:
-    """Name the next archive: a prune that was killed may have left one of the same second."""
+    """Return a free archive name: a killed prune may have left one of the same second."""
     for number in count(1):
         name = f"{stem}{'' if number == 1 else f'-{number}'}{SUFFIX}"
         if not any(is_there(fs, directory_fd, one) for one in (name, name + CHECKSUM_SUFFIX)):
@@ -270,7 +271,7 @@ def _pack(
 
 
 def _time_text(ns: int) -> str:
-    """Write a time in seconds, to the nanosecond (POSIX pax: a decimal number of seconds)."""
+    """Format a time in seconds, to the nanosecond (POSIX pax: a decimal number of seconds)."""
     seconds, rest = divmod(abs(ns), 10**9)
     return f"{'-' if ns < 0 else ''}{seconds}.{rest:09d}"
 
@@ -278,9 +279,9 @@ def _time_text(ns: int) -> str:
 def _walk(
     fs: FileSystem, session_fd: int, session_id: str
 ) -> Iterator[tuple[str, int, os.stat_result]]:
-    """Go through a tree: each path, a descriptor, and what it is.
+    """Walk a tree: yield each path, a descriptor, and the entry's status.
 
-    The descriptor is the file itself where it is a regular one, else the directory it is in.
+    The descriptor is that of the file itself if it is a regular one, else of its directory.
     """
     yield session_id, session_fd, fs.fstat(session_fd)
     for entry in walk_tree(fs, session_fd):
@@ -295,7 +296,7 @@ def _walk(
 
 
 def _contents(plain: BinaryIO) -> Iterator[tuple[str, str]]:
-    """Go through a tar: each member's name, and the checksum or the kind of what it holds."""
+    """Read through a tar: yield each member's name, and its content's checksum or its kind."""
     with tarfile.open(fileobj=plain, mode="r|") as tar:
         for member in tar:
             if member.isreg():

@@ -1,1 +1,1 @@
-"""The audit log of removals, and the room kept for it."""
+"""The audit log of removals, and the disk space reserved for it."""

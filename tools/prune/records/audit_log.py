@@ -1,14 +1,14 @@
-"""What was removed, when, why and by whom: one JSON object a line, written before it happens.
+"""What was removed, when, why and by whom: one JSON object per line, written before the removal.
 
     {"at": "2026-03-01T04:00:00.000000Z", "event": "removing", "kind": "sandbox", "session_id": …,
      "hidden": …, "size_bytes": …, "dated_at": …, "reasons": ["expired"], "run": …, "by": {…}}
 
 `removing` is on the disk before the session is out of sight; `removed`, `unfinished` or `kept` says
-what became of it. Without that second line, the session was being removed when the process died;
-the next prune finishes it and writes `finished`.
+how it ended. Without that second line, the session was being removed when the process died; the
+next prune finishes it and writes `finished`.
 
 A log of `ROTATED_AT_BYTES` becomes `audit.jsonl.1`, the one before it `.2`, and so on. On a full
-disk lines go to the reserve (`audit_reserve`) until the log has room.
+disk, lines are written to the reserve (`audit_reserve`) until the log has room.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from ...base.files.regular_file import create_file
 from .audit_reserve import FULL, RESERVE_BYTES, RESERVE_NAME, Reserve, is_there
 
 ROTATED_AT_BYTES: Final = 8 << 20
-"""How large a log gets before another one is begun."""
+"""The size in bytes from which a new log is started."""
 
 KEPT_LOGS: Final = 9
-"""How many of the former logs are kept."""
+"""The number of former logs to retain."""
 
 AUDIT_NAME: Final = "audit.jsonl"
 """The log's name in a root's private directory."""
 
 _LONGEST_LINE: Final = 1 << 20
-"""How far back the beginning of half a line is looked for, in bytes."""
+"""How far back from the end to look for the start of a torn line, in bytes."""
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
@@ -67,9 +67,10 @@ def actor() -> dict[str, object]:
 class AuditLog:
     """An append-only log in a root's private directory.
 
-    Guarantees: when `write` returns with `sync`, its lines survive a power failure. Half a line,
-    as a crash or a full disk leaves it, is cut off before the next one begins; it was never
-    acknowledged. In a file of the caller's, which others may be writing to, it is ended instead.
+    Guarantees: when `write` returns with `sync`, its lines survive a power failure. A torn line,
+    which a crash or a full disk can leave, is cut off before the next one is written; it was never
+    acknowledged. In a file of the caller's, which others may be writing to, it is ended with a line
+    break instead.
     """
 
     def __init__(
@@ -83,17 +84,17 @@ class AuditLog:
         root: Path | None = None,
         rotated_at: int = ROTATED_AT_BYTES,
     ) -> None:
-        """Open the log, and make it if it is missing.
+        """Open the log; create it if it is missing.
 
         Args:
             fs: The file system.
             directory_fd: The private directory, open.
             run: A text that all lines of this prune have in common.
-            by: Who prunes.
+            by: The actor of the prune.
             path: Another file to write to, for a root whose disk is full; None for the usual one.
-                It is not rotated, and its lines say which root they are about.
+                It is not rotated, and its lines name their root.
             root: That root.
-            rotated_at: The size in bytes from which another log is begun.
+            rotated_at: The size in bytes from which a new log is started.
 
         Raises:
             OSError: It can't be opened, or is no regular file.
@@ -110,7 +111,7 @@ class AuditLog:
         if path is None:
             _rotate(fs, directory_fd, rotated_at)
         self._fd = self._opened(directory_fd, path)
-        self._ours_alone = path is None  # its writers hold the private directory locked
+        self._ours_alone = path is None  # its writers lock the private directory
         self._mend()
         if path is None:
             with suppress(OSError):  # an older root may have none
@@ -118,7 +119,7 @@ class AuditLog:
             self._drain()
 
     def _opened(self, directory_fd: int, path: Path | None) -> int:
-        """Open the log, and see that it is one."""
+        """Open the log, and check that it is a regular file of one name."""
         fs = self._fs
         name, where = (AUDIT_NAME, directory_fd) if path is None else (os.fspath(path), None)
         try:
@@ -130,9 +131,9 @@ class AuditLog:
             status = fs.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(f"the audit log {name} is no regular file")  # noqa: TRY301
-            if status.st_nlink > 1:  # what is written to it would be written elsewhere too
+            if status.st_nlink > 1:  # lines written to it would appear under the other name too
                 raise OSError(f"the audit log {name} has several names")  # noqa: TRY301
-            if status.st_size == 0:  # it may be new: its name must survive as well
+            if status.st_size == 0:  # it may be new: its name must be durable as well
                 if path is None and status.st_uid == os.geteuid():
                     hand_over(fs, fd, directory_fd)
                 if path is None:
@@ -147,7 +148,7 @@ class AuditLog:
         return fd
 
     def _mend(self) -> None:
-        """Cut off half a line at the end; what can't be is ended with the next write."""
+        """Cut off a torn line at the end; if that fails, the next write ends it."""
         if not (self._torn and self._ours_alone):
             return
         with suppress(OSError):
@@ -160,21 +161,21 @@ class AuditLog:
                 self._torn = False
 
     def _drain(self) -> None:
-        """Write what the reserve holds into the log, and empty it; without room, it stays there."""
+        """Move the reserve's lines into the log; without room, they stay in the reserve."""
         if self._reserve is None or not self._reserve.lines:
             return
         with suppress(OSError):
             size = self._fs.fstat(self._fd).st_size
             end = self._fs.pread(self._fd, 2 * RESERVE_BYTES, max(size - 2 * RESERVE_BYTES, 0))
-            there = set(end.splitlines(keepends=True))  # by a process that died doing this
+            there = set(end.splitlines(keepends=True))  # written by a process that died here
             _, error = self._append([one for one in self._reserve.lines if one not in there])
             if error is None:
                 self._fs.fsync(self._fd)
                 self._reserve.clear()
 
     def add(self, event: str, *, at: datetime, **fields: object) -> None:
-        """Add a line, to be written with the next `write`."""
-        if self._stamp[0] is not at:  # a batch is announced at one time
+        """Add a line for the next `write`."""
+        if self._stamp[0] is not at:  # the lines of a batch have one time
             text = at.astimezone(UTC).isoformat(timespec="microseconds")
             self._stamp = (at, text.replace("+00:00", "Z"))
         line = {"at": self._stamp[1], "event": event, **fields}
@@ -184,9 +185,9 @@ class AuditLog:
         """Write the lines that were added.
 
         Raises:
-            OSError: They could not be written, or their durability could not be confirmed; some
-                may be there, and those that are pending are dropped. What is written later is
-                readable all the same.
+            OSError: They could not be written, or their durability could not be confirmed; some may
+                be in the log, and pending ones are dropped. Later writes stay readable all the
+                same.
         """
         lines, self._pending = self._pending, []
         written, error = self._append(lines)
@@ -197,16 +198,17 @@ class AuditLog:
             raise error
 
     def announce(self, count: int) -> tuple[int, OSError | None]:
-        """Write the lines that were added, as many as the disk has room for, and sync them.
+        """Write and sync the lines that were added, as many as the disk has room for.
 
-        On a full disk one announcement goes to the reserve: what it announces makes room for more.
+        On a full disk one announcement is written to the reserve: what it announces makes room for
+        more.
 
         Args:
             count: How many of them, at the end, announce something that is about to happen.
 
         Returns:
-            How many of these are on the disk, the first ones, and what stood against the rest. The
-            rest is dropped; lines before it that were not written stay pending.
+            How many of these are on the disk, from the first on, and the error that stopped the
+            rest. The rest is dropped; lines before it that were not written stay pending.
         """
         lines, self._pending = self._pending, []
         before = len(lines) - count
@@ -222,14 +224,14 @@ class AuditLog:
         return max(written - before, 0), error
 
     def _in_reserve(self, lines: Sequence[bytes], error: OSError) -> int:
-        """Write lines that the disk has no room for to the reserve; return how many."""
+        """Write lines that the disk has no room for to the reserve; return how many fit."""
         if self._reserve is None or error.errno not in FULL:
             return 0
         return self._reserve.take(lines)
 
     def _append(self, lines: Sequence[bytes]) -> tuple[int, OSError | None]:
-        """Write lines to the log; return how many are whole, and what stood against the rest."""
-        before = b"\n" if self._torn else b""  # ends the line that was cut off
+        """Append lines; return how many are complete, and the error that stopped the rest."""
+        before = b"\n" if self._torn else b""  # ends the torn line
         data = memoryview(b"".join([before, *lines]))
         done = 0
         try:
@@ -248,7 +250,7 @@ class AuditLog:
         return len(lines), None
 
     def close(self) -> None:
-        """Close the log; what was added and not written is lost."""
+        """Close the log; lines that were added and not written are lost."""
         self._drain()
         if self._reserve is not None:
             self._reserve.close()
@@ -256,13 +258,13 @@ class AuditLog:
 
 
 def make_log(fs: FileSystem, directory_fd: int) -> bool:
-    """Make the log of a private directory if it is missing.
+    """Create the log of a private directory if it is missing.
 
     Returns:
-        Whether it was made; the caller syncs the directory then.
+        Whether it was created; the caller then syncs the directory.
 
     Raises:
-        OSError: As the system answered.
+        OSError: The system refused.
     """
     if is_there(fs, directory_fd, AUDIT_NAME):
         return False
@@ -271,7 +273,7 @@ def make_log(fs: FileSystem, directory_fd: int) -> bool:
 
 
 def _rotate(fs: FileSystem, directory_fd: int, rotated_at: int) -> None:
-    """Give a log that is large another name, so that a new one is begun."""
+    """Rename a large log, so that a new one is started."""
     try:
         status = fs.stat(AUDIT_NAME, dir_fd=directory_fd)
         if not stat.S_ISREG(status.st_mode) or status.st_size < rotated_at:
@@ -281,22 +283,22 @@ def _rotate(fs: FileSystem, directory_fd: int, rotated_at: int) -> None:
             with suppress(FileNotFoundError):
                 fs.rename(newer, older, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
     except OSError:
-        return  # there is no log yet, or it goes on as it is
+        return  # there is no log yet, or it can't be renamed and grows on
 
 
 def read_audit(path: Path) -> Sequence[Mapping[str, object]]:
-    """Read an audit log, the former ones and its reserve, the oldest line first.
+    """Read an audit log, its former ones and its reserve, the oldest line first.
 
-    What is no line of one, such as one that a crash cut off, is left out.
+    Anything that is no line of a log, such as a torn line, is left out.
 
     Args:
         path: The file; no lines if it is missing.
 
     Raises:
-        OSError: The system would not read it.
+        OSError: It can't be read.
     """
     former = (path.with_name(f"{path.name}.{number}") for number in range(KEPT_LOGS, 0, -1))
-    lines: dict[bytes, None] = {}  # one may be in the reserve and in the log
+    lines: dict[bytes, None] = {}  # the reserve and the log may hold the same line
     for one in (*former, path, path.with_name(RESERVE_NAME)):
         with suppress(FileNotFoundError):
             lines.update(dict.fromkeys(one.read_bytes().split(b"\n")))
@@ -309,7 +311,7 @@ def read_audit(path: Path) -> Sequence[Mapping[str, object]]:
 
 
 def _entry(line: bytes) -> dict[str, object] | None:
-    """Return what a line says; None if it is no line of a log."""
+    """Parse a line; return None if it is no line of a log."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):

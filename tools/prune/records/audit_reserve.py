@@ -1,8 +1,8 @@
-"""Room that is kept for the audit log, so that a root on a full disk can be pruned.
+"""Disk space reserved for the audit log, so that a root on a full disk can be pruned.
 
-The reserve is a file of line ends beside the log, as large as it will ever be. Lines are written
-over them in place, which takes no room on the disk (a copy-on-write file system excepted), and go
-to the log itself as soon as that has room.
+The reserve is a file of line ends beside the log, created at its final size. Lines overwrite them
+in place, which takes no room on the disk (except on a copy-on-write file system), and are moved to
+the log as soon as that has room.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ RESERVE_NAME: Final = "audit.reserve"
 """The reserve's name in a root's private directory."""
 
 RESERVE_BYTES: Final = 16 << 10
-"""Its size, enough for some twenty sessions; each that goes makes room for the next."""
+"""Its size, enough for some twenty sessions; each removal makes room for the next."""
 
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
-"""What the system answers where there is no room."""
+"""System errors for a full disk."""
 
 _MAKING: Final = "audit.reserve.new"
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 def is_there(fs: FileSystem, directory_fd: int, name: str) -> bool:
-    """Return whether an open directory has an entry of a name.
+    """Return whether an open directory has an entry of this name.
 
     Raises:
-        OSError: The system would not look.
+        OSError: The system refused.
     """
     try:
         fs.stat(name, dir_fd=directory_fd)
@@ -45,13 +45,13 @@ def is_there(fs: FileSystem, directory_fd: int, name: str) -> bool:
 
 
 def make_reserve(fs: FileSystem, directory_fd: int) -> bool:
-    """Make the reserve if it is missing; the private directory is locked by the caller.
+    """Create the reserve if it is missing; the caller has locked the private directory.
 
     Returns:
-        Whether it was made; the caller syncs the directory then.
+        Whether it was created; the caller then syncs the directory.
 
     Raises:
-        OSError: As the system answered; there is none then.
+        OSError: The system refused; there is no reserve then.
     """
     if is_there(fs, directory_fd, RESERVE_NAME):
         return False
@@ -72,7 +72,7 @@ class Reserve:
         """Open it.
 
         Raises:
-            OSError: It is missing, or is none.
+            OSError: It is missing, or is no reserve.
         """
         self._fs = fs
         self._directory_fd = directory_fd
@@ -90,15 +90,15 @@ class Reserve:
         except BaseException:
             close_reader(fs, self._fd)
             raise
-        self._behind = self._used  # what lies before the first line that is added
+        self._behind = self._used  # what lies before the first new line
 
     @property
     def lines(self) -> Sequence[bytes]:
-        """What is in it, with the line ends."""
+        """The lines in it, with their line ends."""
         return self._used.splitlines(keepends=True)
 
     def take(self, lines: Sequence[bytes]) -> int:
-        """Write as many of these lines as there is room for; return how many."""
+        """Write as many of these lines as fit; return how many."""
         fitting = 0
         size = len(self._used)
         while fitting < len(lines) and size + len(lines[fitting]) <= RESERVE_BYTES:
@@ -111,17 +111,17 @@ class Reserve:
             write_all(self._fs, self._fd, [self._behind, added])
             self._fs.fsync(self._fd)
         except OSError:
-            self._used += b"\n" * (RESERVE_BYTES - len(self._used))  # nothing is added any more
+            self._used += b"\n" * (RESERVE_BYTES - len(self._used))  # takes no more lines
             return 0
         self._behind = b""
         self._used += added
         return fitting
 
     def clear(self) -> None:
-        """Empty it; what was in it must be durable elsewhere.
+        """Empty it; its lines must be durable elsewhere.
 
         Raises:
-            OSError: As the system answered; some of it may still be there.
+            OSError: The system refused; some lines may still be in it.
         """
         with opened(self._fs, RESERVE_NAME, _FLAGS, dir_fd=self._directory_fd) as fd:
             write_all(self._fs, fd, [b"\n" * RESERVE_BYTES])

@@ -1,1 +1,1 @@
-"""Removing: locks, the trash, run records, pins, and recovery after a kill."""
+"""Removal: locks, the trash, run records, pins, and recovery after a kill."""

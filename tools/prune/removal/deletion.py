@@ -1,9 +1,9 @@
-"""Deleting what is out of sight, several directories at a time.
+"""Deleting directories that are out of sight, several at a time.
 
-What is deleted waits far more than it computes: for the disk to take back each piece of room (a
-file system that is mounted with `discard` and has no journal asks it file by file), for a server,
-for what has to be read first. So several directories are emptied at once, and while they are, the
-next ones are locked, noted and renamed. The thread that waits for the others helps them.
+Deletion waits far more than it computes: for the disk to reclaim each piece of room (a file system
+that is mounted with `discard` and has no journal does so file by file), for a server, for what has
+to be read first. So several directories are emptied at once, and in the meantime the next ones are
+locked, logged and renamed. The thread that waits for the others helps them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...base.files import FileSystem, remove_directory
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 
 NO_DIRECTORY: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-"""What the system answers where no directory has the name (any more)."""
+"""System errors where a name has no directory (any more)."""
 
 
 @frozen(kw_only=True)
@@ -32,8 +32,8 @@ class Deletion:
 
     Attributes:
         fs: The file system.
-        mount_of: Which mount an open directory is reached through.
-        cancelled: Whether to stop in the middle; what is left is finished by the next prune.
+        mount_of: Returns the mount through which an open directory is reached.
+        cancelled: Whether to stop in the middle; the next prune finishes the rest.
     """
 
     fs: FileSystem
@@ -41,10 +41,10 @@ class Deletion:
     cancelled: Callable[[], bool]
 
     def hidden(self, parent_fd: int, hidden: str) -> str | None:
-        """Delete what has a name out of sight, a directory or what was put in its place.
+        """Delete an entry with a name out of sight: a directory, or what was put in its place.
 
         Returns:
-            What stands against it, or None if it was deleted.
+            What prevented it, or None if it was deleted.
         """
         try:
             fd = self.fs.open(hidden, DIRECTORY_FLAGS, dir_fd=parent_fd)
@@ -74,11 +74,11 @@ class Deletion:
             parent_fd: The directory that it is in.
             hidden: Its name there.
             fd: The directory, open.
-            names: What was in it when it was looked at, if that is known: with nothing else in it,
-                it need not be listed again.
+            names: Its entries when it was inspected, if known: if there are no others, it need not
+                be listed again.
 
         Returns:
-            What stands against it, or None if it was deleted.
+            What prevented it, or None if it was deleted.
         """
         if names is not None and self._is_gone(parent_fd, hidden, fd, names):
             return None
@@ -93,7 +93,7 @@ class Deletion:
         return None
 
     def _is_gone(self, parent_fd: int, hidden: str, fd: int, names: Sequence[str]) -> bool:
-        """Delete files by their names and the directory; return False at the first that resists."""
+        """Delete files by their names, and the directory; return False at the first failure."""
         try:
             for name in names:
                 self.fs.unlink(name, dir_fd=fd)
@@ -104,17 +104,17 @@ class Deletion:
 
 
 Job = Callable[[], str | None]
-"""Deletes something; returns what stands against it, or None if it was deleted."""
+"""Deletes something; returns what prevented it, or None if it was deleted."""
 
 DELETERS: Final = 4
-"""How many delete at once by default; docs/performance-prune.md says what more gain."""
+"""The default number of deleters at once; docs/performance-prune.md says what more gain."""
 
 AHEAD: Final = 1
 """How many of them delete while the owner does something else."""
 
 
 class _Lot:
-    """Jobs that were given together, and what came of each."""
+    """Jobs that were submitted together, and the outcome of each."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self.jobs = jobs
@@ -138,12 +138,12 @@ class _Lot:
 class DeletionPool:
     """Threads that work off one lot of jobs after another, for one owner.
 
-    The owner is one of them: it does what is left when it waits. So of one deleter no thread is
-    started, and everything happens in `finish`, one after the other. Until it waits, only some work
-    ahead of it: each system call gives the interpreter's lock away, and a busy owner that has to
-    wait for it after every one of its own takes longer than the others save.
+    The owner is one of them: while it waits, it does what is left. So one deleter needs no thread,
+    and everything happens in `finish`, in order. Until the owner waits, only some threads work
+    ahead: each system call releases the interpreter's lock, and a busy owner that has to wait for
+    it after every call of its own loses more time than the others save.
 
-    Guarantees: outcomes come in the order of the jobs. After `close` no job runs, and none begins.
+    Guarantees: outcomes come in the order of the jobs. After `close` no job runs, and none starts.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class DeletionPool:
         ahead: int = AHEAD,
         start: Callable[[threading.Thread], None] = threading.Thread.start,
     ) -> None:
-        """Start nothing yet.
+        """Remember the settings; no thread starts yet.
 
         Args:
             count: How many delete at once, the owner among them; 1 or more.
@@ -171,15 +171,15 @@ class DeletionPool:
 
     @property
     def alone(self) -> bool:
-        """Whether the owner is the only one."""
+        """Whether the owner is the only deleter."""
         return self._most == 0
 
     def cancelled(self) -> bool:
-        """Return whether what is being done is to stop; asked by jobs that take long."""
+        """Return whether running jobs are to stop; long jobs ask."""
         return self._cancelled
 
     def begin(self, jobs: Sequence[Job]) -> None:
-        """Begin a lot; the one before must be finished."""
+        """Start a lot; the one before must be finished."""
         if not jobs:
             return
         self._lot = lot = _Lot(jobs)
@@ -188,12 +188,13 @@ class DeletionPool:
             self._queue.put((lot, index))
 
     def _start(self, wanted: int) -> None:
-        with suppress(RuntimeError):  # the system has no more threads: those that are there do it
+        with suppress(RuntimeError):  # the system has no more threads: the existing ones do it
             while len(self._threads) < wanted:
                 name = f"agentforge-prune-{len(self._threads) + 1}"
                 work = self._work if len(self._threads) < self._ahead else self._help
                 ended = threading.Event()
-                # Where the process dies, they die with it, and leave what a killed prune does.
+                # If the process dies, these threads die with it, and leave what a killed prune
+                # leaves.
                 thread = threading.Thread(target=work, args=(ended,), name=name, daemon=True)
                 self._begin_thread(thread)
                 self._threads.append((thread, ended))
@@ -207,7 +208,7 @@ class DeletionPool:
             ended.set()
 
     def _help(self, ended: threading.Event) -> None:
-        """Do what is there whenever the owner waits for it."""
+        """Do the available jobs whenever the owner waits."""
         try:
             while self._calls.get():
                 for lot, index in self._rest():
@@ -216,17 +217,17 @@ class DeletionPool:
             ended.set()
 
     def _rest(self) -> Iterator[tuple[_Lot, int]]:
-        """Take what was not begun yet, one after another."""
+        """Yield the jobs that have not started, one after another."""
         with suppress(Empty):
             while (task := self._queue.get_nowait()) is not None:
                 yield task
-            self._queue.put(None)  # it is for a thread that works ahead
+            self._queue.put(None)  # for a thread that works ahead
 
     def finish(self) -> list[str | None]:
-        """Help with what is left of the lot, and return what came of each of its jobs.
+        """Help with the rest of the lot, and return the outcome of each of its jobs.
 
         Raises:
-            BaseException: What the first of the jobs that raised anything did.
+            BaseException: The exception of the first job that raised one.
         """
         if self._lot is None:
             return []
@@ -247,12 +248,12 @@ class DeletionPool:
         return outcomes
 
     def all(self, jobs: Sequence[Job]) -> list[str | None]:
-        """Do a lot and wait for it."""
+        """Run a lot and wait for it."""
         self.begin(jobs)
         return self.finish()
 
     def close(self) -> None:
-        """Drop what was not begun, have what is being done stop, and wait until it has."""
+        """Drop jobs that have not started, ask running ones to stop, and wait until they have."""
         self._cancelled = True
         with suppress(Empty):
             while True:
@@ -263,14 +264,14 @@ class DeletionPool:
             self._calls.put(False)
         interrupted: BaseException | None = None
         for _, ended in self._threads:
-            # They must not outlive the descriptors that they work with. `join` that is interrupted
-            # may take a thread for ended that is not (https://github.com/python/cpython/issues/90882).
+            # The threads must not outlive the descriptors that they use. An interrupted `join` may
+            # take a running thread for ended (https://github.com/python/cpython/issues/90882).
             while not ended.is_set():
                 try:
                     ended.wait()
                 except BaseException as error:
                     if interrupted is not None:
-                        raise  # asked twice, we leave what does not end to the end of the process
+                        raise  # asked twice: leave the rest to the process's end
                     interrupted = error
         while self._threads:
             self._threads.pop()[0].join()

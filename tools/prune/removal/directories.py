@@ -7,12 +7,12 @@
                                                                   4 empty by descriptor, rmdir
                                                                   5 audit log
 
-A session goes only if no process works in it, it is dated as it was when it was decided, and what
-was renamed is the very directory that was locked. Everything is named relative to descriptors; no
-link is followed, nothing mounted is entered. A crash leaves sessions whole or out of sight, and the
+A session is removed only if no process works in it, its date is the one that was decided on, and
+the renamed directory is the very one that was locked. Everything is named relative to descriptors;
+no link is followed, no mount is entered. A crash leaves sessions complete or out of sight, and the
 next prune finishes the latter.
 
-The 4th step of a batch goes on, in several threads, while the next batch takes the first three.
+The 4th step of a batch continues, in several threads, during the first three of the next batch.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ARCHIVED_AT_ONCE: Final = 16
 
 
 def prune_directories(target: PruneTarget, run: PruneRun) -> Plan:
-    """Look, decide, and remove unless it is a dry run; return what was decided.
+    """Inspect, decide, and remove unless it is a dry run; return the decisions.
 
     Raises:
         PruneRootMissing: There is no such root.
@@ -55,7 +55,7 @@ def prune_directories(target: PruneTarget, run: PruneRun) -> Plan:
 
 @frozen(kw_only=True)
 class _Directories:
-    """The root of one prune, which is open."""
+    """The open root of one prune."""
 
     target: PruneTarget
     run: PruneRun
@@ -117,9 +117,10 @@ class _Directories:
         return found, run.decide(found, free_bytes)
 
     def _may_be_in_the_hands_of_another(self, plan: Plan) -> bool:
-        """Return whether another prune may hold what is in use, to remove it.
+        """Return whether another prune may hold the sessions in use, to remove them.
 
-        It has ended once the private directory is ours: what is in use then, somebody works in.
+        That prune has ended once the private directory is ours: a session still in use then is one
+        that a process works in.
         """
         in_use = any(one.reason is SkipReason.IN_USE for one in plan.skipped)
         return in_use and self._has_private()
@@ -145,7 +146,7 @@ class _Directories:
                 if not (full and elsewhere and removals):
                     if len(removals) == len(plan.removals):
                         raise
-                    for one in removals:  # the others went: it is no refusal any more
+                    for one in removals:  # the others were removed, so this is no refusal
                         self.run.record.fail(one.candidate.session_id, error.reason)
                     return
                 size = self._batch_size()
@@ -160,7 +161,7 @@ class _Directories:
         with closing(self._private()) as private:
             # All that may refuse the prune comes before the first removal.
             left = evolve(list_leftovers(fs, private, run.now), strays=strays)
-            pins = read_pins(fs, root_fd)  # from here on, none can be added
+            pins = read_pins(fs, root_fd)  # none can be added after this
             with self._working(private.fd, run.outside.deleters) as work:
                 parent = TRASH if run.disposal.grace is not None else GOING
                 parent_fd = private.directory(parent) if removals else -1
@@ -182,7 +183,7 @@ class _Directories:
 
     @contextmanager
     def _working(self, private_fd: int, deleters: int) -> Iterator[RemovalWork]:
-        """Open what is worked with: the audit log, and who deletes."""
+        """Open the audit log and start the deleters."""
         outside = self.run.outside
         audit = AuditLog(
             outside.fs,
@@ -203,7 +204,7 @@ class _Directories:
                     pool=pool,
                 )
         finally:
-            with suppress(OSError):  # the lines that follow a removal are not its proof
+            with suppress(OSError):  # lines after a removal are not its proof
                 audit.write()
             audit.close()
 
@@ -227,8 +228,8 @@ class _Directories:
 
     def _batch_size(self) -> int:
         disposal = self.run.disposal
-        at_once = 1 if self.run.outside.deleters == 1 else 2  # one is deleted, the next is locked
+        at_once = 1 if self.run.outside.deleters == 1 else 2  # deleting one, locking the next
         size = disposal.batch or batch_size(len(self.target.guards), at_once=at_once)
-        if disposal.archiver is not None:  # all of a batch are locked meanwhile
+        if disposal.archiver is not None:  # all of a batch stay locked meanwhile
             size = min(size, _ARCHIVED_AT_ONCE)
         return size

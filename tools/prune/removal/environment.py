@@ -1,4 +1,4 @@
-"""What a prune needs of the world, in one place, so that tests can give their own."""
+"""All that a prune needs of its surroundings, in one place, so that tests can replace it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .deletion import DELETERS
 
 
 def mounted_names(root: Path, mountinfo: str = "/proc/self/mountinfo") -> frozenset[str]:
-    """List what in a root has something mounted at or below it.
+    """List the names in a root at or below which something is mounted.
 
-    A bind from the same file system has the same device number, so only the kernel's table has
-    it (proc_pid_mountinfo(5): the fifth field, with blanks and backslashes as octal escapes).
+    A bind from the same file system has the same device number, so only the kernel's table shows it
+    (proc_pid_mountinfo(5): the fifth field, with blanks and backslashes as octal escapes).
 
     Args:
         root: The directory.
-        mountinfo: The table; where there is none, nothing is known to be mounted.
+        mountinfo: The table; if it is missing, no mounts are known.
     """
     try:
         with open(mountinfo, "rb") as table:
@@ -39,7 +39,7 @@ def mounted_names(root: Path, mountinfo: str = "/proc/self/mountinfo") -> frozen
 
 
 def mount_id(fd: int) -> str | None:
-    """Return which mount an open file or directory is reached through; None where it is not known.
+    """Return the mount through which an open file or directory is reached; None if unknown.
 
     A bind has an id of its own even where the device number is the same (proc_pid_fdinfo(5)).
     """
@@ -65,19 +65,19 @@ def _free(fd: int) -> int:
 
 @frozen(kw_only=True)
 class Outside:
-    """What a prune needs of the world, replaceable.
+    """The surroundings of a prune, replaceable.
 
     Attributes:
-        fs: The file system; called from several threads at once where there are several deleters.
-        clock: The time now, aware.
-        file_clock: The clock that file systems stamp changes with, in nanoseconds since 1970.
-        token: Gives fresh random texts for names out of sight.
-        monotonic: The clock that waits and durations are read from.
-        sleep: How to pause.
-        actor: Who prunes, for the audit log.
-        free_bytes: What is free on the file system of an open directory.
-        mounts: Names in a root at or below which something is mounted.
-        mount_of: Which mount an open directory is reached through.
+        fs: The file system; called from several threads at once if there are several deleters.
+        clock: Returns the time now, aware.
+        file_clock: The clock of the file systems' time stamps, in nanoseconds since 1970.
+        token: Returns a fresh random text for a name out of sight.
+        monotonic: The clock for waits and durations.
+        sleep: Pauses.
+        actor: Returns who prunes, for the audit log.
+        free_bytes: Returns the free bytes on the file system of an open directory.
+        mounts: Returns the names in a root at or below which something is mounted.
+        mount_of: Returns the mount through which an open directory is reached.
         deleters: How many threads delete at once, the caller's among them; 1 starts none.
     """
 
@@ -95,6 +95,6 @@ class Outside:
 
 
 def owners_of(fs: FileSystem, root_fd: int) -> frozenset[int]:
-    """Return whose sessions may go: this user's; root also cleans up for the root's owner."""
+    """Return whose sessions may be removed: this user's, and for root the root owner's too."""
     user = os.geteuid()
     return frozenset({user} | ({fs.fstat(root_fd).st_uid} if user == 0 else set()))

@@ -1,7 +1,7 @@
-"""What is under a root: sessions that could go, and what is left alone with the reason why.
+"""What is under a root: sessions that could be removed, and what is left alone and why.
 
-Nothing is changed here. Directories are opened by name relative to a descriptor and never through
-a link; what is found is believed only as far as it was looked at through such a descriptor.
+Nothing is changed here. Directories are opened by name relative to a descriptor and never through a
+link; nothing is believed of them beyond what such a descriptor shows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .session_lock import is_in_use
 from .session_size import SessionSize
 
 CLOCK_SKEW: Final = timedelta(minutes=5)
-"""How far in the future a session may be dated without a warning: two clocks may differ."""
+"""How far in the future a session may be dated without a warning, as clocks may differ."""
 
 _BLOCK: Final = 512
 _NO_DIRECTORY: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
@@ -34,12 +34,13 @@ _NO_DIRECTORY: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
 
 @frozen
 class InspectionCache:
-    """What a look found in sessions that may go, by session id; it spares their removal another.
+    """What a look found in sessions that may be removed, by id; it spares the removal another look.
 
     Attributes:
-        now_ns: When it had not begun, on the clock that file systems stamp changes with.
-        names: What is in those that hold few files and no directory.
-        records: What they are dated by, where every later change of that shows in its times.
+        now_ns: A time before the look started, by the clock of the file systems' time stamps.
+        names: The entries of those that hold few files and no directory.
+        records: The records they are dated by, if every later change of these will show in their
+            times.
     """
 
     now_ns: int
@@ -47,7 +48,7 @@ class InspectionCache:
     records: dict[str, Record] = field(factory=dict)
 
     def take(self, session_id: str, size: SessionSize, dated: Dated) -> None:
-        """Keep what was found in a session."""
+        """Store the findings about a session."""
         if size.names is not None:  # most have the same names
             self.names[session_id] = tuple(map(sys.intern, size.names))
         record = settled(dated, self.now_ns)
@@ -57,7 +58,7 @@ class InspectionCache:
 
 @frozen(kw_only=True)
 class Inspector:
-    """Looks at what is under a root.
+    """Inspects what is under a root.
 
     Attributes:
         fs: The file system.
@@ -66,8 +67,8 @@ class Inspector:
         pins: Ids that are pinned.
         mounted: Names in the root at or below which something is mounted.
         owners: The users whose sessions may be removed.
-        cache: Takes what helps to remove what was looked at; None for nothing.
-        latest: Sessions dated later are reported; those dated in the future go in no case.
+        cache: Receives findings that spare the removal a second look; None for no cache.
+        latest: Sessions dated later are reported; those dated in the future are never removed.
     """
 
     fs: FileSystem
@@ -84,12 +85,12 @@ class Inspector:
         return self.now + CLOCK_SKEW
 
     def look(self, root_fd: int, *, wanted: Callable[[Dated, bool], bool] | None) -> Inspection:
-        """Date what is under a root, and measure what may have to go.
+        """Date what is under a root, and measure what may have to be removed.
 
         Args:
             root_fd: The root, open.
-            wanted: Whether a session, dated so and pinned or not, is to be measured. None for
-                all, the skipped ones too.
+            wanted: Returns whether to measure a session with this date, pinned or not. None
+                measures all, the skipped ones too.
 
         Raises:
             OSError: The root can't be listed.
@@ -114,7 +115,7 @@ class Inspector:
                     skipped.append(found)
                     if wanted is None:
                         skipped_bytes += SessionSize(fs, fd, fs.fstat(fd)).size_bytes
-                # Nothing has the name any more: who held it was removing it.
+                # If the name is missing by now, the lock's holder was removing the session.
                 elif found is not None and not (found.in_use and not is_there(fs, root_fd, name)):
                     candidates.append(found)
             except OSError as error:
@@ -133,7 +134,7 @@ class Inspector:
         return Skipped(kind=self.target.kind, session_id=name, reason=reason, detail=detail)
 
     def _unopened(self, root_fd: int, name: str, error: OSError) -> Skipped | None:
-        """Return why a session can't be opened; None for what is not there or is no directory."""
+        """Return why a session can't be opened; None if it is missing or is no directory."""
         if error.errno == errno.ENOENT:
             return None
         if error.errno not in _NO_DIRECTORY:
@@ -150,7 +151,7 @@ class Inspector:
     def _examine(
         self, fd: int, name: str, device: int, wanted: Callable[[Dated, bool], bool] | None
     ) -> Candidate | Skipped | None:
-        """Make a candidate of what can be dated, and measure it if it may have to go."""
+        """Return a candidate if the session can be dated; measured if it may have to go."""
         fs, target = self.fs, self.target
         status = fs.fstat(fd)
         if status.st_dev != device or name in self.mounted:
@@ -174,7 +175,7 @@ class Inspector:
                 return self._unsuitable(name, size)
             size_bytes, blocks = size.size_bytes, size.blocks
             guards = target.guards
-            if guards and size.names is not None:  # that spares a question for each that is missing
+            if guards and size.names is not None:  # spares a system call for each missing guard
                 guards = [one for one in guards if one in size.names]
             if self.cache is not None:
                 self.cache.take(name, size, dated)
@@ -193,7 +194,7 @@ class Inspector:
         )
 
     def _unsuitable(self, name: str, size: SessionSize) -> Skipped:
-        """Refuse a directory for what is in it."""
+        """Return why a directory is left alone because of its content."""
         if size.mounted is not None:
             detail = f"another file system is mounted at {size.mounted!r} in it"
             return self._skip(name, SkipReason.MOUNT_POINT, detail)

@@ -18,7 +18,7 @@ def read_pins(fs: FileSystem, root_fd: int) -> frozenset[str]:
     """List the sessions that are pinned.
 
     Raises:
-        OSError: There are pins and they can't be read; its words name what can't.
+        OSError: There are pins and they can't be read; its text names the path.
     """
     with opened_as_it_is(fs, Path(), root_fd, PINS) as pins_fd:
         return frozenset() if pins_fd is None else frozenset(fs.listdir(pins_fd))
@@ -43,11 +43,11 @@ def pin(
     outside: Outside | None = None,
     lock_timeout_s: float = LOCK_TIMEOUT_S,
 ) -> bool:
-    """Keep a session from every prune until it is unpinned. A pin may come before its session.
+    """Protect a session from every prune until it is unpinned. A pin may come before its session.
 
     Args:
         target: Its kind and root.
-        session_id: Its whole id.
+        session_id: Its full id.
         outside: Time and the file system; the real ones if None.
         lock_timeout_s: How long to wait for a prune of the same root, in seconds.
 

@@ -1,15 +1,15 @@
-"""The private directory of a root: what is on its way out, the trash, the pins, the audit log.
+"""The private directory of a root: sessions being removed, the trash, the pins, the audit log.
 
     {root}/.prune/
         audit.jsonl          what was removed, when, why and by whom; .1 to .9 are former ones
-        audit.reserve        room that is kept for it, for when the disk is full
+        audit.reserve        room reserved for the log, for when the disk is full
         going/{id}~{inode}-{token}   sessions being removed; the next prune finishes them
-        trash/{id}~{inode}-{token}.{kind}.{trashed}.{purge}.{size}   what can be brought back
+        trash/{id}~{inode}-{token}.{kind}.{trashed}.{purge}.{size}   what can be restored
         coming/{token}       sessions being restored from an archive
         pins/{id}            empty files: sessions that no prune removes
 
-It is in the root so that going out of sight is one rename within one file system, and its name is
-none that a session can have. Whoever prunes holds an `flock` on it.
+It is in the root so that one rename within one file system takes a session out of sight, and no
+session can have its name. Each prune holds an `flock` on it.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _ROOT_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 
 
 def _open_root(fs: FileSystem, root: Path) -> int:
-    """Open a root; the path itself may lead over links, for it is the caller's.
+    """Open a root; its path may contain links, since it is the caller's.
 
     Raises:
-        PruneRootMissing: It is not there.
+        PruneRootMissing: It does not exist.
         PruneRootUnusable: It is no directory, or the system refused.
     """
     try:
@@ -63,10 +63,10 @@ def _open_root(fs: FileSystem, root: Path) -> int:
 
 @contextmanager
 def root_opened(fs: FileSystem, root: Path) -> Iterator[int]:
-    """Hold a root open; what the system refuses meanwhile is a `PruneRootUnusable`.
+    """Hold a root open; raise a system error in the meantime as `PruneRootUnusable`.
 
     Raises:
-        PruneRootMissing: It is not there.
+        PruneRootMissing: It does not exist.
         PruneRootUnusable: It is no directory, or the system refused.
     """
     root_fd = _open_root(fs, root)
@@ -81,7 +81,7 @@ def root_opened(fs: FileSystem, root: Path) -> Iterator[int]:
 
 
 class PrivateDirectory:
-    """A root's private directory, made if missing and locked for the time it is open.
+    """A root's private directory, created if missing and locked while it is open.
 
     Attributes:
         root: The root.
@@ -94,7 +94,7 @@ class PrivateDirectory:
 
         Raises:
             PruneBusy: Another prune holds it.
-            PruneRootUnusable: It can't be made or opened, or something else has its name.
+            PruneRootUnusable: It can't be created or opened, or something else has its name.
         """
         self._fs = fs = outside.fs
         self.root = root
@@ -137,10 +137,10 @@ class PrivateDirectory:
             raise PruneRootUnusable(self.root, _mounted(path))
 
     def directory(self, name: str) -> int:
-        """Open one of the directories in it, made if missing; it is closed with this one.
+        """Open one of the directories in it, created if missing; it is closed with this one.
 
         Raises:
-            PruneRootUnusable: It can't be made or opened, or something else has its name.
+            PruneRootUnusable: It can't be created or opened, or something else has its name.
         """
         fd = self._open.get(name)
         if fd is None:
@@ -158,7 +158,7 @@ class PrivateDirectory:
         return fd
 
     def existing(self, name: str) -> int | None:
-        """Open one of the directories in it; None if it is not there.
+        """Open one of the directories in it; return None if it is missing.
 
         Raises:
             PruneRootUnusable: It can't be opened, or something else has its name.
@@ -186,11 +186,11 @@ class PrivateDirectory:
 
 
 def prepare_root(root: Path, fs: FileSystem | None = None) -> None:
-    """Make what a prune needs on a full disk, while there is room: called when a root is used.
+    """Create what a prune needs on a full disk, while there is room: called when a root is used.
 
-    The private directory, those in it that sessions go to, the audit log and its reserve. Nothing
-    is done where the reserve is there already, which takes one system call. Nothing is raised: a
-    root that can't be prepared can be used all the same.
+    That is the private directory, its directories that sessions are moved to, the audit log and its
+    reserve. If the reserve exists, nothing is done, which takes one system call. Nothing is raised:
+    a root that can't be prepared can be used all the same.
 
     Args:
         root: The root.
@@ -209,10 +209,10 @@ def prepare_root(root: Path, fs: FileSystem | None = None) -> None:
 
 
 def furnish(fs: FileSystem, private_fd: int) -> None:
-    """Make what is missing in a private directory that the caller holds locked.
+    """Create what is missing in a private directory that the caller has locked.
 
     Raises:
-        OSError: As the system answered; what was made by then stays.
+        OSError: The system refused; what was created by then stays.
     """
     for name in (GOING, TRASH):
         _make(fs, private_fd, name)
@@ -231,7 +231,7 @@ def _make(fs: FileSystem, parent_fd: int, name: str) -> None:
 
 
 def _hand_over(fs: FileSystem, parent_fd: int, name: str) -> None:
-    """Give a directory that was just made to the owner of the one it is in, if it is that one."""
+    """Give a directory that root has just made, and that is empty, to its parent's owner."""
     user = os.geteuid()
     if user != 0 or fs.fstat(parent_fd).st_uid == user:
         return
@@ -245,7 +245,7 @@ def _mounted(path: Path) -> str:
 
 
 def refused(path: Path, cause: OSError) -> str:
-    """Return why a private directory, or one in it, can't be opened or made."""
+    """Return why a private directory, or one in it, can't be opened or created."""
     if cause.errno in {errno.ENOTDIR, errno.ELOOP}:
         return f"{path} is no directory, and it is where what is removed goes first"
     if cause.errno in FULL:
@@ -258,10 +258,10 @@ def refused(path: Path, cause: OSError) -> str:
 
 @contextmanager
 def opened_as_it_is(fs: FileSystem, root: Path, root_fd: int, name: str) -> Iterator[int | None]:
-    """Hold open a directory in a root's private one; None if it is missing. Nothing is locked.
+    """Hold open a directory in a root's private one, without a lock; None if it is missing.
 
     Raises:
-        OSError: It can't be opened, or something else has its name; its words name what can't.
+        OSError: It can't be opened, or something else has its name; its text names the path.
     """
     with ExitStack() as opened:
         fd, path = root_fd, root
@@ -280,7 +280,7 @@ def opened_as_it_is(fs: FileSystem, root: Path, root_fd: int, name: str) -> Iter
 
 @contextmanager
 def opened_root(root: Path, outside: Outside, timeout_s: float) -> Iterator[PrivateDirectory]:
-    """Open a root and its private directory, alone; what the system refuses is a typed error."""
+    """Open a root and its private directory, alone; raise system errors as typed ones."""
     with root_opened(outside.fs, root) as root_fd:
         private = PrivateDirectory(outside, root, root_fd, timeout_s=timeout_s)
         with closing(private):
@@ -291,12 +291,12 @@ def opened_root(root: Path, outside: Outside, timeout_s: float) -> Iterator[Priv
 
 
 def hidden_name(session_id: str, token: str) -> str:
-    """Name a session out of sight; its id can be read from the name."""
+    """Return a session's name out of sight; it contains the id."""
     return f"{session_id}{_SEPARATOR}{token}"
 
 
 def session_of(hidden: str) -> str:
-    """Read the id of a session from its name out of sight; bytes that are no text are escaped."""
+    """Return the session id in a name out of sight; bytes that are no text are escaped."""
     return _shown(hidden.rsplit(_SEPARATOR, 1)[0])
 
 
@@ -305,12 +305,12 @@ def _shown(name: str) -> str:
 
 
 def going_path(hidden: str) -> str:
-    """Return where in its root something that is being removed is, for messages."""
+    """Return the path in its root of something that is being removed, for messages."""
     return f"{PRIVATE}/{GOING}/{_shown(hidden)}"
 
 
 def still_going(hidden: str) -> str:
-    """Return where what is not all removed is, and what becomes of it."""
+    """Return where an incompletely removed session is, and what happens to it next."""
     return f"it is out of sight in {going_path(hidden)}, the next prune tries again"
 
 
@@ -320,7 +320,7 @@ def token_of(inode: int, token: str) -> str:
 
 
 def inode_of(hidden: str) -> int | None:
-    """Read the inode from a name out of sight; None if it has none."""
+    """Return the inode in a name out of sight; None if it has none."""
     number, found, _ = hidden.rsplit(_SEPARATOR, 1)[-1].partition(_INODE_END)
     try:
         return int(number, 16) if found else None

@@ -1,4 +1,4 @@
-"""What other prunes left: strays, half removed and half restored sessions, old trash; finished."""
+"""Finishing what other prunes left: strays, half removed and half restored sessions, old trash."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class Leftovers:
     """What others left to be finished, by names out of sight.
 
     Attributes:
-        coming: Sessions that were not all restored.
-        going: Sessions that were not all removed.
-        expired: What was in the trash for its time, with what is known of it.
+        coming: Sessions that were not completely restored.
+        going: Sessions that were not completely removed.
+        expired: Sessions whose time in the trash is over, with their trash records.
         strays: Names in the root of what was left half made or half deleted.
     """
 
@@ -77,8 +77,8 @@ def left_half_done(
 ) -> list[str]:
     """List what dead processes left half made, half deleted or half pruned in a root.
 
-    The next prune of the root finishes it. Nothing is changed, and nothing locked for longer than
-    a moment.
+    The next prune of the root finishes it. Nothing is changed, and nothing locked for longer than a
+    moment.
 
     Args:
         target: The kind of sessions and its root.
@@ -86,7 +86,7 @@ def left_half_done(
         outside: The file system; the real one if None.
 
     Returns:
-        Their names in the root, with those in the private directory.
+        Their names in the root, and those in the private directory.
 
     Raises:
         PruneRootMissing: There is no such root.
@@ -101,7 +101,7 @@ def left_half_done(
 
 
 def is_stray(fs: FileSystem, target: PruneTarget, root_fd: int, name: str, now: datetime) -> bool:
-    """Return whether something was left by a dead process; the root is locked by the caller."""
+    """Return whether a dead process left this entry; the caller has locked the root."""
     age = target.stray_age(name)
     if age is None:
         return False
@@ -121,7 +121,7 @@ def is_stray(fs: FileSystem, target: PruneTarget, root_fd: int, name: str, now: 
 
 @contextmanager
 def locked_root(fs: FileSystem, root_fd: int) -> Iterator[bool]:
-    """Lock a root if no other process holds it: those that make or delete in it lock it."""
+    """Lock a root if no other process holds it: processes that make or delete in it lock it."""
     with opened(fs, ".", DIRECTORY_FLAGS, dir_fd=root_fd) as fd:
         alone = False
         with suppress(OSError):
@@ -176,7 +176,7 @@ class Recovery:
     """Finishes what other prunes left in one root, which is locked.
 
     Attributes:
-        work: What it works with.
+        work: The root's audit log, deleters and run.
         private: The root's private directory, locked.
     """
 
@@ -184,7 +184,7 @@ class Recovery:
     private: PrivateDirectory
 
     def finish(self, left: Leftovers) -> None:
-        """Finish all of it."""
+        """Finish everything that is listed."""
         if left.strays:
             self._sweep(left.strays)
         if left.coming:
@@ -214,7 +214,7 @@ class Recovery:
                     record.fail(session_of(name), f"{problem}; {still_going(hidden)}")
 
     def _hide_strays(self, names: Sequence[str], going_fd: int) -> list[tuple[str, str]]:
-        """Take out of sight what is a stray still; the root is locked for that only."""
+        """Take out of sight the names that are still strays; only that needs the root's lock."""
         work, fs = self.work, self.work.deletion.fs
         token = work.run.outside.token()
         out = []
@@ -232,7 +232,7 @@ class Recovery:
         return out
 
     def _finish_going(self, going: Sequence[str]) -> None:
-        """Finish the removals that another prune began."""
+        """Finish the removals that another prune started."""
         work, record = self.work, self.work.run.record
         going_fd = self.private.directory(GOING)
         outcomes = work.pool.all([partial(self._finish_one, going_fd, one) for one in going])
@@ -243,7 +243,7 @@ class Recovery:
             else:
                 record.fail(session_of(hidden), problem)
         if None in outcomes:
-            with suppress(OSError):  # what a crash brings back is finished again
+            with suppress(OSError):  # a crash may bring them back; they are then finished again
                 work.audit.write()
                 work.deletion.fs.fsync(going_fd)
 
@@ -257,7 +257,7 @@ class Recovery:
         return problem and f"{problem}; {still_going(hidden)}"
 
     def _is_stray(self, going_fd: int, hidden: str) -> bool:
-        """Return whether a name out of sight has something else than what was being removed."""
+        """Return whether a name out of sight has something other than what was being removed."""
         inode = inode_of(hidden)
         if inode is None:
             return False
@@ -268,14 +268,14 @@ class Recovery:
         return status.st_ino != inode and not stat.S_ISLNK(status.st_mode)  # a link holds nothing
 
     def _purge(self, expired: Sequence[tuple[str, TrashRecord]]) -> None:
-        """Remove what was in the trash for its time."""
+        """Delete the sessions whose time in the trash is over."""
         work, record = self.work, self.work.run.record
         trash_fd = self.private.directory(TRASH)
         purged = False
         pieces = work.announced("purging", expired, _about, kept="it stays in the trash")
         for piece in pieces:
             jobs = [partial(work.deletion.hidden, trash_fd, hidden) for hidden, _ in piece]
-            outcomes = work.pool.all(jobs)  # it gives the log room
+            outcomes = work.pool.all(jobs)  # frees room for the log
             for (hidden, one), problem in zip(piece, outcomes, strict=True):
                 if problem is None:
                     record.purged.append(one.session_id)
@@ -284,7 +284,7 @@ class Recovery:
                 else:
                     record.fail(one.session_id, f"{problem}; it stays in the trash")
         if purged:
-            with suppress(OSError):  # what a crash brings back is purged again
+            with suppress(OSError):  # a crash may bring them back; they are then purged again
                 work.deletion.fs.fsync(trash_fd)
 
 

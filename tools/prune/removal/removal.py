@@ -7,7 +7,7 @@
     finish    audit log, observer
 
 For each session the steps come in this order, independently of the others; that order is the
-guarantee, so all of them stand in this one module.
+guarantee, so this one module holds them all.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _FULL: Final = os.strerror(errno.ENOSPC)
 
 @define(kw_only=True)
 class Remover:
-    """Removes sessions from one root, a batch at a time; two at most are locked at once.
+    """Removes sessions from one root, a batch at a time; at most two batches are locked at once.
 
     Attributes:
-        work: What it works with.
-        parent_fd: The private directory in the root that sessions go to.
-        prefix: How their names begin there, where that is the root itself.
+        work: The root's audit log, deleters and run.
+        parent_fd: The private directory in the root that sessions are moved to.
+        prefix: The prefix of their names there, if that is the root itself.
     """
 
     work: RemovalWork
@@ -64,7 +64,7 @@ class Remover:
         self._token = run.outside.token()
 
     def remove(self, decisions: Sequence[Decision]) -> None:
-        """Take a batch out of sight and begin to delete it; the one before is finished first."""
+        """Take a batch out of sight and start to delete it; the one before is finished first."""
         held: list[LockedSession] = []
         try:
             now_ns = self.work.run.outside.file_clock()
@@ -76,7 +76,7 @@ class Remover:
             if isinstance(self.work.target, Leaving):
                 for one in ready:
                     self.work.target.leaving(self._fs, one.fd, one.session_id)
-            size = len(ready)  # a disk that is full takes them one at a time, then more
+            size = len(ready)  # on a full disk one at a time, then more
             while ready:
                 announced, rest, error = self._announced(ready[:size])
                 self._take(announced)
@@ -85,7 +85,7 @@ class Remover:
                     self._refuse(waiting, None if self._postponed else error)
                     break
                 if waiting:
-                    self.finish()  # what is deleted makes room for more
+                    self.finish()  # the deletions make room for more
                 full = error is not None or bool(self._postponed)
                 size = 1 if full else 2 * size
                 self._postponed = []
@@ -96,7 +96,7 @@ class Remover:
                     one.unlock(self._fs)
 
     def _take(self, ready: Sequence[LockedSession]) -> None:
-        """Take what was announced out of sight, and begin to delete it."""
+        """Take announced sessions out of sight, and start to delete them."""
         out = list(self._hide(ready))
         if not self._synced(out):
             return
@@ -113,7 +113,7 @@ class Remover:
             self.finish()
 
     def finish(self) -> None:
-        """Wait for the batch that is being deleted, and record what became of it."""
+        """Wait for the batch that is being deleted, and record the outcomes."""
         outcomes = self.work.pool.finish()
         going, self._deleting = self._deleting, ()
         for one, error in zip(going, outcomes, strict=True):
@@ -125,13 +125,13 @@ class Remover:
             self._note_unfinished(one, why, error=error)
 
     def close(self) -> None:
-        """End the deleters, and let go of what was to be deleted and was not begun."""
+        """Stop the deleters, and unlock the sessions whose deletion has not started."""
         self.work.pool.close()
         for one in self._deleting:
             one.unlock(self._fs)
 
     def _delete(self, one: LockedSession) -> str | None:
-        """Delete what is out of sight, maybe in a thread; the last close gives the room back."""
+        """Delete a session out of sight, maybe in a thread; the last close frees the room."""
         try:
             names = self.work.cache.names.get(one.session_id)
             return self.work.deletion.opened(self.parent_fd, one.hidden, one.fd, names)
@@ -171,10 +171,10 @@ class Remover:
     def _announced(
         self, held: Sequence[LockedSession]
     ) -> tuple[Sequence[LockedSession], Sequence[LockedSession], OSError | None]:
-        """Write the audit log before anything happens; without it, nothing does.
+        """Write the audit log before anything happens; without it, nothing happens.
 
         Returns:
-            Those that may go now; those that the log had no room for, and why.
+            Those that may be removed now; those that the log had no room for, and why.
         """
         now = self.work.run.outside.clock()
         for one in held:
@@ -191,7 +191,7 @@ class Remover:
         return held[:count], held[count:], error
 
     def _refuse(self, held: Sequence[LockedSession], error: OSError | None) -> None:
-        """Keep what could not be announced, or has no room where it is to go."""
+        """Keep sessions that could not be announced, or for which there is no room out of sight."""
         what = "the audit log could not be written" if error else "it could not be moved"
         why = f"{what}, so it was kept: {reason_of(error) if error else _FULL}"
         if error is not None and error.errno in FULL:
@@ -205,7 +205,7 @@ class Remover:
 
     def _hidden_name(self, one: LockedSession, now: datetime) -> str:
         inode = one.identity[1]
-        if self.prefix:  # as short as it can be: a longer name may take a block of a full disk
+        if self.prefix:  # the shortest name: a longer one may take a block of a full disk
             return f"{self.prefix}{inode:x}"
         hidden = hidden_name(one.session_id, token_of(inode, self._token))
         if self._grace is None:
@@ -215,7 +215,7 @@ class Remover:
     # -------------------------------------------------------------------------------- hide
 
     def _hide(self, held: Sequence[LockedSession]) -> Iterator[LockedSession]:
-        """Take sessions out of sight, each checked to be the one that is locked."""
+        """Take sessions out of sight; check that each is the one that is locked."""
         for one in held:
             why = self._rename(one)
             if why == _FULL:
@@ -230,7 +230,7 @@ class Remover:
                 yield one
 
     def _rename(self, one: LockedSession) -> Reason | str | None:
-        """Take a session out of sight; return why it stays where it can't be."""
+        """Take a session out of sight; return why it stays if that fails."""
         try:
             self._fs.rename(
                 one.session_id,
@@ -243,12 +243,12 @@ class Remover:
         return None
 
     def _postpone(self, one: LockedSession) -> None:
-        """Try again, once others are deleted, with what there is no room for where it is to go."""
+        """Set a session aside for lack of room, to be tried again once others are deleted."""
         self.work.log("kept", one.session_id, hidden=one.hidden, why=_FULL)
         self._postponed.append(one)
 
     def _is_swapped(self, one: LockedSession) -> bool:
-        """Return whether what was renamed may be something else than what is locked."""
+        """Return whether what was renamed may be something other than what is locked."""
         try:
             there = self._fs.stat(one.hidden, dir_fd=self.parent_fd)
         except OSError:
@@ -256,7 +256,7 @@ class Remover:
         return (there.st_dev, there.st_ino) != one.identity
 
     def _keep_swapped(self, one: LockedSession) -> None:
-        """Put back what may be something else than what was locked: no decision is about that."""
+        """Put back what may not be the locked session: no decision is about that."""
         what = "something else was put in its place meanwhile"
         if self._put_back(one, one.session_id):
             self._keep(one, f"{what}, and was left there")
@@ -266,7 +266,7 @@ class Remover:
             self._lose(one, f"{what} and can't be put back; it is out of sight")
 
     def _keep_changed(self, one: LockedSession) -> None:
-        """Put back what was used in the moment before it was renamed."""
+        """Put back a session that was used in the moment before it was renamed."""
         if self._put_back(one, one.session_id):
             self._keep(one, Reason.CHANGED)
         elif self._put_back(one, one.hidden):
@@ -285,7 +285,7 @@ class Remover:
         )
 
     def _synced(self, out: Sequence[LockedSession]) -> bool:
-        """Make the renames durable, or take them back: nothing is deleted on a disk in doubt."""
+        """Make the renames durable, or undo them: nothing is deleted on an unreliable disk."""
         if not out:
             return False
         try:
@@ -305,7 +305,7 @@ class Remover:
     # --------------------------------------------------------------------------- after all
 
     def _keep(self, one: LockedSession, why: Reason | str) -> None:
-        """Record that a session which was announced is kept after all."""
+        """Record that an announced session stays after all."""
         self.work.log("kept", one.session_id, hidden=one.hidden, why=str(why))
         if isinstance(why, Reason):
             self._record.keep(one.candidate, why)
@@ -315,7 +315,7 @@ class Remover:
     def _lose(self, one: LockedSession, why: str) -> None:
         """Record that a session is out of sight against our will.
 
-        The trash gives it back, and from elsewhere the next prune removes it.
+        The trash gives it back; from anywhere else the next prune removes it.
         """
         self._note_unfinished(one, why, why=why)
 

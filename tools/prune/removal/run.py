@@ -1,4 +1,4 @@
-"""One prune: what it was asked for, what it works with, and what became of each session."""
+"""One prune: its request, its resources, and the outcome for each session."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from .private_directory import session_of
 
 
 class ObserverFailed(Exception):
-    """An observer raised what the system raises; it must not be taken for the system's answer.
+    """An observer raised an `OSError`; it must not be mistaken for one of the system.
 
     Attributes:
-        error: What it raised.
+        error: The observer's exception.
     """
 
     def __init__(self, error: OSError) -> None:
@@ -47,12 +47,12 @@ _Item = TypeVar("_Item")
 
 
 class RunRecord:
-    """What became of each session of one prune.
+    """The outcomes of one prune, by session.
 
     Attributes:
         archives: By session: the archive that was written of it.
-        finished: Sessions that an earlier prune began with and that were removed.
-        unfinished: Sessions that are out of sight and not wholly deleted.
+        finished: Sessions whose removal an earlier prune had started and this one finished.
+        unfinished: Sessions that are out of sight and not completely deleted.
         purged: Sessions that left the trash for good.
         swept: What dead processes had left half done in the root and that was deleted.
     """
@@ -75,7 +75,7 @@ class RunRecord:
         """Call a method of the observer.
 
         Raises:
-            ObserverFailed: It raised an `OSError`; what else it raises comes out as it is.
+            ObserverFailed: It raised an `OSError`; any other exception is passed on unchanged.
         """
         try:
             method(*args, **kwargs)
@@ -83,7 +83,7 @@ class RunRecord:
             raise ObserverFailed(error) from error
 
     def look(self, found: Inspection, plan: Plan) -> None:
-        """Note what is left alone; what can't be looked at is an error."""
+        """Record what is left alone, and as errors what can't be inspected."""
         for one in (*found.skipped, *plan.skipped):
             if one.reason is SkipReason.UNREADABLE:
                 self.fail(one.session_id, one.detail)
@@ -91,12 +91,12 @@ class RunRecord:
                 self.skip(one)
 
     def skip(self, skipped: Skipped) -> None:
-        """Note that something is left alone."""
+        """Record that something is left alone."""
         self._skipped.append(skipped)
         self.notify(self.observer.skipped, skipped)
 
     def busy(self, plan: Plan) -> None:
-        """Note that another prune is at work, so that nothing goes."""
+        """Record that another prune is at work, so that nothing is removed."""
         self._busy = True
         for one in plan.removals:
             self.keep(one.candidate, Reason.BUSY)
@@ -109,7 +109,7 @@ class RunRecord:
         purged: Sequence[str] = (),
         strays: Sequence[str] = (),
     ) -> None:
-        """Note what a dry run found: the plan, and what of former prunes is to be finished."""
+        """Record a dry run: the plan, and what former prunes left to be finished."""
         self._deleted = [one.candidate.session_id for one in plan.removals]
         self._bytes = plan.size_bytes
         self.finished = [session_of(hidden) for hidden in going]
@@ -117,7 +117,7 @@ class RunRecord:
         self.swept = [session_of(name) for name in strays]
 
     def removed(self, candidate: Candidate, *, trashed: bool = False) -> None:
-        """Note that a session was removed, or is in the trash."""
+        """Record that a session was removed, or is in the trash."""
         self._deleted.append(candidate.session_id)
         self._bytes += candidate.size_bytes
         self.notify(
@@ -128,18 +128,18 @@ class RunRecord:
         )
 
     def keep(self, candidate: Candidate, reason: Reason) -> None:
-        """Note that a session stays after all."""
+        """Record that a session stays after all."""
         self._kept[candidate.session_id] = reason
         if reason in LEFT_ALONE:
             self.skip(left_alone(candidate, reason))
 
     def fail(self, session_id: str, error: str) -> None:
-        """Note why a session was not, or not wholly, removed."""
+        """Record why a session was not, or not completely, removed."""
         self._errors[session_id] = error
         self.notify(self.observer.failed, session_id, error=error)
 
     def result(self, plan: Plan, *, dry_run: bool, trashed: bool, duration_s: float) -> PruneResult:
-        """Sum it up."""
+        """Return the result."""
         return PruneResult(
             deleted_sessions=self._deleted,
             skipped_sessions=[one.session_id for one in self._skipped],
@@ -166,16 +166,16 @@ class RunRecord:
 
 @frozen(kw_only=True)
 class PruneRun:
-    """One prune: what is asked for, and what becomes of it.
+    """One prune: its request and its record.
 
     Attributes:
-        policy: Which sessions go.
-        only: Remove none but these, and only as they were; all that the policy asks for if None.
-        disposal: What becomes of them.
-        outside: Time, chance and the file system.
-        record: What became of each session.
-        now: When it began, aware.
-        dry_run: Whether it only looks and decides.
+        policy: Which sessions to remove.
+        only: Remove none but these, and only if unchanged; all that the policy asks for if None.
+        disposal: How sessions are removed.
+        outside: Time, randomness and the file system.
+        record: The outcome for each session.
+        now: When it started, aware.
+        dry_run: Whether it only inspects and decides.
     """
 
     policy: RetentionPolicy
@@ -187,7 +187,7 @@ class PruneRun:
     dry_run: bool
 
     def decide(self, found: Inspection, free_bytes: int | None = None) -> Plan:
-        """Decide for each session that was found whether it goes, and why."""
+        """Decide for each session that was found whether it is removed, and why."""
         plan = decide(
             found.candidates,
             self.policy,
@@ -201,7 +201,7 @@ class PruneRun:
         return only_as_shown(plan, self.only, {one.session_id for one in found.skipped})
 
     def announce(self, found: Inspection, plan: Plan) -> None:
-        """Note what is left alone, and what is to go."""
+        """Record what is left alone, and what is to be removed."""
         self.record.look(found, plan)
         notify, candidate = self.record.notify, self.record.observer.candidate
         for one in plan.removals:
@@ -210,16 +210,16 @@ class PruneRun:
 
 @frozen(kw_only=True)
 class RemovalWork:
-    """What removes the sessions of one root.
+    """The resources that remove the sessions of one root.
 
     Attributes:
-        run: What was asked for.
+        run: The prune's request and record.
         target: The kind of sessions.
         root_fd: The root, open.
-        cache: What was found in the sessions when it was decided.
+        cache: The findings in the sessions at the time of the decision.
         audit: The audit log.
         pool: Deletes several at the same time.
-        deletion: How what is out of sight is deleted.
+        deletion: Deletes what is out of sight.
     """
 
     run: PruneRun
@@ -248,15 +248,15 @@ class RemovalWork:
         *,
         kept: str,
     ) -> Iterator[Sequence[_Item]]:
-        """Yield what may happen now, as much at a time as the audit log has room for.
+        """Yield the items that may proceed now, as many at a time as the audit log has room for.
 
-        What is not written there before it happens does not happen.
+        An item that is not in the log first does not proceed.
 
         Args:
             event: What is about to happen.
             items: What it happens to.
-            about: Returns what the log says of one: its `session_id` and more.
-            kept: What becomes of what can't be announced.
+            about: Returns the log's fields for an item: its `session_id` and more.
+            kept: What happens to items that can't be announced.
         """
         while items:
             for one in items:

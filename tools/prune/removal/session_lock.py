@@ -1,9 +1,9 @@
-"""The locks of a session: a process that works in it holds its directory, or a guard in it.
+"""The locks of a session: a process that works in it locks its directory, or a guard in it.
 
-A session that is locked to be removed is as it was when that was decided, and still the same later.
+A session that is locked for removal is unchanged since the decision, and stays so.
 
-A look asks for the same locks that a removal takes, so that both find the same in use. Looks of
-several processes may meet at one lock, for a moment: what is held for longer is in use.
+A look takes the same locks as a removal, so that both find the same sessions in use. Looks of
+several processes may meet at one lock, for a moment: a lock that is held for longer means in use.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from .deletion import NO_DIRECTORY
 MOMENT_S: Final = 0.05
 """How long another look may hold a lock, in seconds."""
 _NO_GUARD: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-"""What is missing, or a link by now, is no guard that a worker of ours would hold."""
+"""Errors for a missing guard or a link, which no worker of ours would hold."""
 
 
 def is_in_use(fs: FileSystem, session_fd: int, guards: Collection[str]) -> bool:
     """Return whether a process holds a session's directory, or one of its guards, locked.
 
-    The directory is locked against work in it from here until its descriptor is closed, which is
-    to be at once: others may look, too.
+    This locks the directory against work in it until its descriptor is closed; close it at once,
+    since other processes may be looking too.
     """
     held = hold(fs, session_fd, guards)
     for fd in held or ():
@@ -44,7 +44,7 @@ def is_in_use(fs: FileSystem, session_fd: int, guards: Collection[str]) -> bool:
 
 
 def _lock(fs: FileSystem, fd: int) -> bool:
-    """Take a lock alone; return False if another holds it for longer than a look takes."""
+    """Take an exclusive lock; return False if another holds it for longer than a look takes."""
     if try_lock(fs, fd):  # nearly always
         return True
     patience = Patience(MOMENT_S)
@@ -55,7 +55,7 @@ def _lock(fs: FileSystem, fd: int) -> bool:
 
 
 def _unlockable(error: OSError) -> OSError:
-    """Return what a failed lock means; over NFS, say, it is EBADF."""
+    """Return the meaning of a failed lock; over NFS, for example, it is EBADF."""
     why = error.strerror or error
     return OSError(error.errno, f"nobody can tell whether it is in use, it can't be locked ({why})")
 
@@ -64,7 +64,7 @@ def hold(fs: FileSystem, session_fd: int, guards: Collection[str]) -> list[int] 
     """Lock a session's directory and guards against work in it.
 
     Returns:
-        The descriptors that hold the guards, to be closed in the end; None if it is in use.
+        The descriptors that hold the guards, for the caller to close; None if it is in use.
 
     Raises:
         OSError: The file system has no such locks.
@@ -79,7 +79,7 @@ def hold(fs: FileSystem, session_fd: int, guards: Collection[str]) -> list[int] 
             free = _lock(fs, fd)
     except OSError as error:
         free = False
-        if error.errno != errno.EACCES:  # else a guard that may not be opened
+        if error.errno != errno.EACCES:  # else a guard that we may not open
             raise _unlockable(error) from error
     finally:
         if not free:
@@ -89,12 +89,12 @@ def hold(fs: FileSystem, session_fd: int, guards: Collection[str]) -> list[int] 
 
 
 def _guards(fs: FileSystem, session_fd: int, guards: Collection[str]) -> Iterator[int]:
-    """Open the guards that are there, one after another."""
+    """Open the existing guards, one after another."""
     for name in guards:
         try:
             mode = fs.stat(name, dir_fd=session_fd).st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                continue  # opening a device may do something
+                continue  # opening a device may have an effect
             fd = fs.open(name, READ_FLAGS, dir_fd=session_fd)
         except OSError as error:
             if error.errno in _NO_GUARD:
@@ -104,14 +104,14 @@ def _guards(fs: FileSystem, session_fd: int, guards: Collection[str]) -> Iterato
 
 
 def batch_size(guards: int = 0, *, at_once: int = 1, largest: int = 1024) -> int:
-    """Return how many sessions a batch may have: they are held open, and take half of what is free.
+    """Return the size of a batch, whose sessions are held open with half of the free descriptors.
 
-    A batch is synced as one, so larger ones take fewer waits for the disk.
+    A batch is synced as one, so larger ones wait less for the disk.
 
     Args:
         guards: How many guards each may have.
         at_once: How many batches are held open at the same time.
-        largest: The most.
+        largest: The maximum.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
@@ -125,16 +125,16 @@ def batch_size(guards: int = 0, *, at_once: int = 1, largest: int = 1024) -> int
 
 @define
 class LockedSession:
-    """A session that is locked and about to go.
+    """A session that is locked and about to be removed.
 
     Attributes:
-        decision: Why it goes.
+        decision: Why it is removed.
         fd: Its directory, locked.
         identity: The device and the inode of that directory.
         descriptors: That one and those of its guards, until it is unlocked.
-        record: What it was dated by, where a later change of that shows in its times.
+        record: The record it was dated by, if a later change of that shows in its times.
         hidden: Its name out of sight.
-        deleting: Whether its deletion has begun, which unlocks it as well.
+        deleting: Whether its deletion has started, which unlocks it as well.
     """
 
     decision: Decision
@@ -152,14 +152,14 @@ class LockedSession:
         self.session_id = self.candidate.session_id
 
     def unlock(self, fs: FileSystem) -> None:
-        """Unlock it; does nothing the second time."""
+        """Unlock it; a second call does nothing."""
         descriptors, self.descriptors = self.descriptors, []
         for fd in descriptors:
             close_reader(fs, fd)
 
 
 def refusal(error: OSError) -> Reason | str:
-    """Return why a session can't be opened or renamed: it was removed or replaced, or else."""
+    """Return why a session can't be opened or renamed: removed, replaced, or an error."""
     if error.errno == errno.ENOENT:
         return Reason.GONE
     return Reason.CHANGED if error.errno in NO_DIRECTORY else reason_of(error)
@@ -167,13 +167,13 @@ def refusal(error: OSError) -> Reason | str:
 
 @frozen
 class SessionLocker:
-    """Locks sessions of one root that are to go.
+    """Locks sessions of one root for removal.
 
     Attributes:
         fs: The file system.
         target: The kind of sessions.
         root_fd: The root, open.
-        records: What they were dated by when it was decided.
+        records: The records they were dated by at the time of the decision.
     """
 
     fs: FileSystem
@@ -182,11 +182,11 @@ class SessionLocker:
     records: Mapping[str, Record]
 
     def lock(self, decision: Decision, now_ns: int) -> LockedSession | Reason | str:
-        """Lock a session if no process works in it and it is as it was when it was decided.
+        """Lock a session if no process works in it and it is unchanged since the decision.
 
         Args:
-            decision: What was decided.
-            now_ns: The time by the clock that file systems stamp changes with.
+            decision: The decision to remove it.
+            now_ns: The time by the clock of the file systems' time stamps.
 
         Returns:
             The session, or why it stays.
@@ -197,7 +197,7 @@ class SessionLocker:
             fd = fs.open(candidate.session_id, DIRECTORY_FLAGS, dir_fd=self.root_fd)
             opened.append(fd)
             guards = hold(fs, fd, self.target.guards)
-            if guards is None:  # by its removal, perhaps
+            if guards is None:  # perhaps its removal holds it
                 still = has_name(fs, fd, candidate.session_id, dir_fd=self.root_fd)
                 return Reason.IN_USE if still else Reason.CHANGED
             opened += guards
@@ -220,13 +220,13 @@ class SessionLocker:
                 close_reader(fs, left)
 
     def was_used(self, one: LockedSession) -> bool:
-        """Return whether a session is not as it was when it was locked."""
+        """Return whether a session changed since it was locked."""
         if one.record is not None and one.record.is_as_it_was(self.fs, one.fd):
             return False
         return self._dated_alike(one.fd, one.candidate) is None
 
     def _dated_alike(self, fd: int, candidate: Candidate) -> Dated | None:
-        """Date a session; return None unless it is dated as it was when it was decided."""
+        """Date a session; return None if it changed since the decision."""
         dated = self.target.date(self.fs, fd, candidate.session_id)
         alike = isinstance(dated, Dated) and (dated.at, dated.version, dated.state) == (
             candidate.dated_at,

@@ -1,4 +1,4 @@
-"""What a session holds: its files added up, and whose they are."""
+"""The size of a session: the sum of its files, and their owners."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from ..ports import Record
 _KIND: Final = 0o170000  # inode(7): S_IFMT
 _DIRECTORY: Final = stat.S_IFDIR
 LEVELS: Final = 400
-"""How many directories of one tree are open at a time, at the most."""
+"""The most directories of one tree that are open at a time."""
 _FEW: Final = 16
 
 
 class SessionSize:
-    """What a directory holds; links count as links, mounted trees are not entered.
+    """The content of a directory; links count as links, mounted trees are not entered.
 
-    It is also what the walk through the tree adds up in: one is made for each of ten thousand
-    sessions.
+    The object also holds the sums during the walk, to save a second one: ten thousand sessions make
+    ten thousand of these.
 
     Args:
         fs: The file system.
         fd: The directory, open.
-        status: What `fstat` says of it.
-        record: A file in it that was looked at already, or None.
+        status: Its `fstat` result.
+        record: A file in it that was inspected already, or None.
 
     Attributes:
         size_bytes: Sizes of all files, each counted once however many names it has.
         blocks: The room they take, in units of 512 bytes (inode(7): st_blocks).
-        files: How many files and directories there are.
+        files: The number of files and directories.
         foreign: A file whose owner is not the directory's, or None.
         mounted: A directory on another file system, or None.
-        unseen: What could not be looked at, so that its owner is unknown, or None.
-        names: What is in it, where that is few files and no directory; else None.
+        unseen: Something that could not be inspected, so that its owner is unknown, or None.
+        names: Its entries, if they are few files and no directory; else None.
     """
 
     __slots__ = (
@@ -74,14 +74,14 @@ class SessionSize:
             self._visit(fd, below)
 
     def _visit(self, fd: int, below: list[str]) -> None:
-        """Walk the directories below one, however deep, with `LEVELS` descriptors at the most.
+        """Walk the directories below one, however deep, with at most `LEVELS` descriptors.
 
-        Those nearest to the top are closed where it is deeper, and opened again, by "..", on the
-        way back. Where that leads to another directory, they are being moved.
+        In a deeper tree, those nearest to the top are closed, and opened again, by "..", on the way
+        back. Where that leads to another directory, they are being moved.
         """
         fs = self._fs
         stack: list[tuple[int, list[str]]] = [(fd, below)]
-        closed: list[tuple[int, int]] = []  # which directories they are: stack[1:1 + len(closed)]
+        closed: list[tuple[int, int]] = []  # the closed directories: stack[1:1 + len(closed)]
         try:
             while stack:
                 parent, below = stack[-1]
@@ -143,7 +143,7 @@ class SessionSize:
         return -1
 
     def _look(self, fd: int) -> list[str]:
-        """Count what is in one directory; name its directories."""
+        """Count the entries of one directory; return the names of its directories."""
         below: list[str] = []
         try:
             names = self._fs.listdir(fd)
@@ -151,7 +151,7 @@ class SessionSize:
             self.unseen = "."
             return below
         stat_of, owner = self._fs.stat, self._owner
-        record, self._record = self._record, None  # it is at the top
+        record, self._record = self._record, None  # only the top directory has it
         known = None if record is None else record.name
         size = blocks = 0
         for name in names:

@@ -1,4 +1,4 @@
-"""The trash of a root: sessions that were removed and can still be brought back."""
+"""The trash of a root: sessions that were removed and can still be restored."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from .private_directory import TRASH, opened_as_it_is, opened_root, root_opened,
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _DATED: Final = re.compile(r"~[^~]*\.([a-z]+)\.([0-9a-f]+)\.([0-9a-f]+)\.([0-9a-f]+)")
-"""How a name in the trash ends: kind, the two times in microseconds since 1970, size."""
+"""The end of a name in the trash: kind, the two times in microseconds since 1970, size."""
 
 
 @frozen(kw_only=True)
 class TrashRecord:
-    """What is known of a session in the trash; its name there says it.
+    """A session in the trash, as its name there describes it.
 
     Attributes:
         session_id: The session.
         kind: Its kind.
         trashed_at: When it was removed.
-        purge_after: When it may go for good.
-        size_bytes: The sizes of its files.
+        purge_after: When it may be deleted for good.
+        size_bytes: The sum of the sizes of its files.
     """
 
     session_id: str
@@ -45,13 +45,13 @@ class TrashRecord:
 
 
 def dated_name(hidden: str, candidate: Candidate, now: datetime, grace: timedelta) -> str:
-    """Name a session in the trash, where it stays for a time of grace.
+    """Return a session's name in the trash, where it stays for a time of grace.
 
-    The name says all that is known of it, so nothing has to be written on a full disk.
+    The name holds the complete record, so nothing has to be written on a full disk.
     """
     try:
         until = now + grace
-    except OverflowError:  # longer than there are dates
+    except OverflowError:  # later than the latest date
         until = datetime.max.replace(tzinfo=UTC)
     times = ".".join(f"{(at - _EPOCH) // _MICROSECOND:x}" for at in (now, until))
     return f"{hidden}.{candidate.kind}.{times}.{candidate.size_bytes:x}"
@@ -76,7 +76,7 @@ def _from_name(hidden: str) -> TrashRecord | None:
 
 
 def records(fs: FileSystem, trash_fd: int) -> Iterator[tuple[str, TrashRecord | None]]:
-    """Go through the trash, by name out of sight; None for a name that does not say it.
+    """Yield the trash's names out of sight, each with its record; None if the name holds none.
 
     Raises:
         OSError: It can't be listed.
@@ -88,14 +88,14 @@ def records(fs: FileSystem, trash_fd: int) -> Iterator[tuple[str, TrashRecord | 
 def expired_in_trash(
     fs: FileSystem, trash_fd: int, *, now: datetime
 ) -> Iterator[tuple[str, TrashRecord]]:
-    """Go through what was in the trash for its time; what can't be dated stays."""
+    """Yield the sessions whose time in the trash is over; those without a date stay."""
     for hidden, record in records(fs, trash_fd):
         if record is not None and record.purge_after <= now:
             yield hidden, record
 
 
 def list_trash(root: Path, *, outside: Outside | None = None) -> list[TrashRecord]:
-    """List the trash of a root, the oldest first; what is not dated there is left out.
+    """List the trash of a root, the oldest first; sessions without a date there are left out.
 
     Args:
         root: The root.
@@ -132,19 +132,19 @@ def restore_from_trash(
     outside: Outside | None = None,
     lock_timeout_s: float = LOCK_TIMEOUT_S,
 ) -> Path:
-    """Bring a session back from the trash, as it was; of several of one id, the last removed.
+    """Restore a session from the trash, as it was; of several with one id, the last removed.
 
     Args:
         target: Its kind and root.
-        session_id: Its whole id.
-        outside: Time, chance and the file system; the real ones if None.
+        session_id: Its full id.
+        outside: Time, randomness and the file system; the real ones if None.
         lock_timeout_s: How long to wait for a prune of the same root, in seconds.
 
     Returns:
         Its directory.
 
     Raises:
-        NotInTrash: It is not there.
+        NotInTrash: It is not in the trash.
         SessionInTheWay: Something has its name; nothing was changed.
         PruneBusy: A prune works on the root.
         PruneRootMissing: There is no such root.

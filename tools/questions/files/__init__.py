@@ -1,1 +1,1 @@
-"""Question sessions as files: their documents, locks, and the store of them."""
+"""Question sessions as files: their documents, locks and store."""

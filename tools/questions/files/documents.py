@@ -1,7 +1,7 @@
-"""The documents of one session: what they say together, and how they are changed.
+"""The documents of one session: reading them as a session, and changing them.
 
-A store says how one of them is read and written: `KeptDocuments` has them whole (a row, a value in
-memory), `session_files.FileDocuments` has them as files.
+A store decides how one is read and written: `KeptDocuments` holds them complete (a row, a value in
+memory), `session_files.FileDocuments` holds them as files.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ READERS: Final[Mapping[str, Any]] = {
 }
 
 _KNOWN_BYTES: Final = 16 << 10
-"""The largest document that is not read again when the same bytes come again."""
+"""The largest document whose parsed form is cached for the same bytes."""
 
 _Value = TypeVar("_Value")
 
 
 class Unsettled(Exception):
-    """What was read is not whole, as while another program is writing it.
+    """A document is incomplete, as while another program is writing it.
 
     Attributes:
         name: The document.
@@ -57,20 +57,20 @@ def _known(name: str, data: bytes) -> Any:
 
 
 def _said(name: str, data: bytes) -> Any:
-    """Return what a document says; the same bytes say the same, and are read once."""
+    """Return a document's content; the same bytes are parsed once."""
     return _known(name, data) if len(data) <= _KNOWN_BYTES else READERS[name](data)
 
 
 def session_of(
     request: SessionRequest, record: StatusRecord, answers: SessionAnswers | None
 ) -> QuestionSession:
-    """Return the session that its documents make.
+    """Return the session that its documents describe.
 
     Raises:
         Unsettled: The answers are missing, or don't fit.
     """
     if record.status is SessionStatus.PENDING and _is_of_another_call(answers, record, request):
-        answers = None  # they answer nothing that was asked here
+        answers = None  # they answer none of these questions
     if answers is None:
         if record.status is SessionStatus.COMPLETED:
             raise Unsettled(ANSWERS_FILE, [f"{ANSWERS_FILE}: it is missing"])
@@ -87,7 +87,7 @@ def _is_of_another_call(
 
 
 class SessionDocuments(ABC):
-    """The documents of one session, read; under its lock, also changed. A `LockedSession`.
+    """The documents of one session: readable, and under its lock changeable. A `LockedSession`.
 
     Attributes:
         session_id: The session.
@@ -97,21 +97,21 @@ class SessionDocuments(ABC):
 
     @abstractmethod
     def load(self, name: str) -> bytes | None:
-        """Return a document; None if there is none."""
+        """Return a document; None if it is missing."""
 
     @abstractmethod
     def keep(self, name: str, data: bytes) -> None:
         """Replace a document.
 
         Raises:
-            QuestionStoreError: It is as it was.
+            QuestionStoreError: The document is unchanged.
         """
 
     def settled(self, look: Callable[[], _Value]) -> _Value:
-        """Return what a look finds.
+        """Return the result of a look.
 
         Raises:
-            SessionCorrupted: The documents are not what they should be.
+            SessionCorrupted: The documents are invalid.
         """
         try:
             return look()
@@ -119,11 +119,11 @@ class SessionDocuments(ABC):
             raise SessionCorrupted(self.session_id, faults=error.faults) from error
 
     def read(self) -> QuestionSession:
-        """Read it whole; raises as `settled` does."""
+        """Read the complete session; raises as `settled` does."""
         return self.settled(self._session)
 
     def read_record(self) -> StatusRecord:
-        """Read its status alone, as it was written; raises as `settled` does."""
+        """Read its status alone, as written; raises as `settled` does."""
         found: StatusRecord = self.settled(lambda: self._part(STATUS_FILE))
         return found
 
@@ -160,7 +160,7 @@ class SessionDocuments(ABC):
         return self._checked(name, data)
 
     def _checked(self, name: str, data: bytes) -> Any:
-        """Return what a document says; raise `Unsettled` if it is none, or another session's."""
+        """Return a document's content; raise `Unsettled` if it is invalid or another session's."""
         try:
             found = _said(name, data)
         except WireError as error:
@@ -170,24 +170,24 @@ class SessionDocuments(ABC):
         return found
 
     def write_answers(self, answers: SessionAnswers) -> None:
-        """Write the answers; the session is completed from then on. Raises as `keep` does."""
+        """Write the answers, which completes the session. Raises as `keep` does."""
         self.keep(ANSWERS_FILE, encode(wire.answers_document(answers)))
 
     def write_read_at(self, answers: SessionAnswers) -> None:
-        """Note when the answers were fetched; all else in them stays. Raises as `keep` does."""
+        """Record when the answers were fetched; all else in them stays. Raises as `keep` does."""
         self._rewrite(ANSWERS_FILE, wire.answers_document(answers), only="lastReadAt")
 
     def write_record(self, record: StatusRecord) -> None:
-        """Replace the status; what other programs keep in it stays. Raises as `keep` does."""
+        """Replace the status; other programs' keys in it stay. Raises as `keep` does."""
         self._rewrite(STATUS_FILE, wire.status_document(record))
 
     def _rewrite(self, name: str, document: Mapping[str, Any], *, only: str | None = None) -> None:
-        """Replace a document; what it holds besides stays, in its order.
+        """Replace a document; its other keys stay, in their order.
 
         Args:
             name: The document's name.
-            document: What is new.
-            only: The one key that changes, where there is something to change.
+            document: The new content.
+            only: The one key that changes, if there is a document to change.
         """
         found: dict[str, Any] = {}
         with suppress(WireError, ReadError):
@@ -198,7 +198,7 @@ class SessionDocuments(ABC):
 
 
 def new_documents(request: SessionRequest, record: StatusRecord) -> dict[str, bytes]:
-    """Return the documents of what was just asked, by their names."""
+    """Return the documents of a new request, by their names."""
     return {
         REQUEST_FILE: encode(wire.request_document(request)),
         STATUS_FILE: encode(wire.status_document(record)),
@@ -207,7 +207,7 @@ def new_documents(request: SessionRequest, record: StatusRecord) -> dict[str, by
 
 @define
 class KeptDocuments(SessionDocuments):
-    """The documents of one session as a store keeps them: whole.
+    """The documents of one session, held complete by a store.
 
     Attributes:
         session_id: The session.
@@ -220,11 +220,11 @@ class KeptDocuments(SessionDocuments):
     changed: bool = field(default=False, eq=False)
 
     def load(self, name: str) -> bytes | None:
-        """Return a document; None if there is none."""
+        """Return a document; None if it is missing."""
         return self.content.get(name)
 
     def keep(self, name: str, data: bytes) -> None:
-        """Replace a document, for the store to keep when the lock is released."""
+        """Replace a document, for the store to save when the lock is released."""
         self.content = {**self.content, name: data}
         self.changed = True
 

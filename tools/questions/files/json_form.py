@@ -1,7 +1,7 @@
 """The form of question sessions as JSON.
 
 UTF-8, times as `2026-03-01T09:30:00.000Z` and no newline at the end: the bytes that
-`JSON.stringify(value, null, 2)` gives.
+`JSON.stringify(value, null, 2)` produces.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ...base.reading.json_values import NoJsonObject, parse_json
 
 
 class WireError(ValueError):
-    """A document that is not what it should be.
+    """A document is invalid.
 
     Attributes:
         faults: Everything that is wrong.
@@ -27,32 +27,32 @@ class WireError(ValueError):
 
 
 def to_millis(moment: datetime) -> datetime:
-    """Return a time as the files hold it: UTC, whole milliseconds."""
+    """Return a time at the files' precision: UTC, whole milliseconds."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     utc = aware.astimezone(UTC)
     return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
 
 
 def format_time(moment: datetime) -> str:
-    """Write a time as `2026-03-01T09:30:00.000Z`."""
+    """Format a time as `2026-03-01T09:30:00.000Z`."""
     return to_millis(moment).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def without_none(document: dict[str, Any]) -> dict[str, Any]:
-    """Return the document without what was not given."""
+    """Return the document without the keys that are None."""
     return {key: value for key, value in document.items() if value is not None}
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
-    """Write a document as the files hold it: indented by two, and no newline at the end."""
+    """Encode a document as the files have it: indented by two, and no newline at the end."""
     return json.dumps(document, indent=2, ensure_ascii=False).encode()
 
 
 def decode(data: bytes, name: str) -> dict[str, Any]:
-    """Read a JSON object.
+    """Parse a JSON object.
 
     Raises:
-        WireError: It is none.
+        WireError: The data is no JSON object.
     """
     try:
         return parse_json(data)

@@ -1,8 +1,8 @@
 """Which question sessions of a directory came with a repository, and which are this person's.
 
 Any program of this person may ask, so a question session needs no mark. One whose files Git tracks
-came with a commit: it is nobody's question here until the person adopts it as Git tracks it now.
-Then it has a mark outside of every repository, as sessions have.
+came with a commit: it belongs to no one here until the person adopts it as Git tracks it now. Then
+it gets a mark outside of every repository, as sessions do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class OwnQuestions:
 
     Args:
         base: The directory.
-        environment: Says where the person's state directory is.
+        environment: Determines the person's state directory.
     """
 
     def __init__(self, base: Path, *, environment: Mapping[str, str] = os.environ) -> None:
@@ -31,7 +31,7 @@ class OwnQuestions:
         self._index = GitIndex(base)
 
     def foreign(self, names: Iterable[str]) -> frozenset[str]:
-        """Return those of some ids whose sessions came with a repository, and nobody adopted."""
+        """Return the ids among these whose sessions came with a repository and were not adopted."""
         tracked = self._index.tracked()
         if not tracked:
             return frozenset()

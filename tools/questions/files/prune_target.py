@@ -1,4 +1,4 @@
-"""Question sessions for the prune engine: which they are and how old, and their clean-up by it."""
+"""Question sessions for the prune engine: which names and ages they have, and their clean-up."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ _STAGING: Final = re.compile(rf"{re.escape(STAGING_PREFIX)}[0-9a-f]{{1,32}}")
 class QuestionTarget:
     """The question sessions under a base. Implements `prune.PruneTarget`.
 
-    One whose status can't be read is left alone, and one that somebody is changing stays.
+    One whose status can't be read is left alone, and one that is being changed stays.
 
     Attributes:
         root: The base.
-        waiting_too: Whether sessions that wait for an answer may go.
+        waiting_too: Whether sessions that wait for an answer may be removed.
     """
 
     root: Path = DEFAULT_BASE_DIR
@@ -68,7 +68,7 @@ class QuestionTarget:
         return is_session_id(name)
 
     def stray_age(self, name: str) -> timedelta | None:
-        """Return how old something half made or half deleted is when its maker is dead."""
+        """Return the age of something half made or half deleted whose maker is dead."""
         if is_discarded(name):
             return timedelta(0)
         return timedelta(seconds=STAGING_GRACE_S) if _STAGING.fullmatch(name) else None
@@ -101,7 +101,7 @@ class QuestionTarget:
         )
 
     def _without_status(self, fs: FileSystem, session_fd: int) -> Dated | Undatable | None:
-        """An empty directory is what is left of a session; anything else is none of ours."""
+        """Date an empty directory, a session's remains; None for any other, which is not ours."""
         try:
             if fs.listdir(session_fd):
                 return None
@@ -123,7 +123,7 @@ class _CleanUpEvents(PruneObserver):
         _log.info("question.deleted", session_id=session_id, size_bytes=size_bytes, trashed=trashed)
 
     def failed(self, session_id: str, *, error: str) -> None:
-        """A session could not be removed, or not whole."""
+        """A session could not be removed, or not completely."""
         _log.warning("question.cleanup_failed", session_id=session_id, error=error)
 
 
@@ -131,9 +131,9 @@ def cleanup(base_dir: Path, config: QuestionsConfig, outside: Outside) -> Cleanu
     """Delete the sessions that changed longer ago than `config.retention_s`, waiting ones too.
 
     Args:
-        base_dir: Where the sessions are.
-        config: Says how old is old; with `retention_s` 0 no session is deleted.
-        outside: Time, chance and the file system.
+        base_dir: The directory of the sessions.
+        config: Sets the retention; with `retention_s` 0 no session is deleted.
+        outside: Time, randomness and the file system.
 
     Raises:
         prune.PruneError: The base can't be used, or another prune works on it.

@@ -1,4 +1,4 @@
-"""The files of one session: read whole, or with everything that is wrong, and replaced.
+"""The files of one session: read completely, or with every fault listed, and replaced.
 
 A file that is missing or torn is read again after a pause, since another program may be writing it
 in place. No symbolic link is followed.
@@ -21,18 +21,19 @@ from .documents import ANSWERS_FILE, SessionDocuments, Unsettled
 DEFAULT_BASE_DIR: Final = Path(".agentforge/questions")
 STAGING_PREFIX: Final = ".new-"
 STAGING_GRACE_S: Final = 60.0
-"""How old a hidden new session must be, in seconds, to be looked at as left behind."""
+"""The age in seconds from which a hidden new session may count as left behind."""
 MAX_FILE_BYTES: Final = 8 * 1024 * 1024
 """Largest file of a session that is written or read."""
 READ_PAUSES_S: Final = (0.08, 0.16, 0.32)
-"""The pauses before a read is tried again, in seconds. Together they are more than half a second:
-so long may another program take that writes a file in place, bit by bit."""
+"""The pauses before further attempts to read, in seconds. Together they exceed half a second, which
+a program that writes a file in place, bit by bit, has to finish.
+"""
 
 _Value = TypeVar("_Value")
 
 
 class FileDocuments(SessionDocuments):
-    """The files of a session whose directory is open; whoever writes holds its lock."""
+    """The files of a session whose directory is open; writers hold its lock."""
 
     def __init__(
         self,
@@ -43,14 +44,14 @@ class FileDocuments(SessionDocuments):
         sleep: Callable[[float], None],
         pauses: Sequence[float] = READ_PAUSES_S,
     ) -> None:
-        """Take a session's directory.
+        """Store a session's directory.
 
         Args:
             fs: The file system.
-            directory: The directory, for messages, named as the session.
+            directory: The directory, for messages, named like the session.
             fd: The same, open.
-            sleep: How to pause.
-            pauses: How long to wait before each further try to read what is torn, in seconds.
+            sleep: Pauses.
+            pauses: The pause before each further attempt to read a torn file, in seconds.
         """
         self.session_id = directory.name
         self._fs = fs
@@ -60,7 +61,7 @@ class FileDocuments(SessionDocuments):
         self._pauses = pauses
 
     def load(self, name: str) -> bytes | None:
-        """Read a file; None if there is none.
+        """Read a file; None if it is missing.
 
         Raises:
             agentforge_sessions.base.files.ReadError: It can't be read.
@@ -74,7 +75,7 @@ class FileDocuments(SessionDocuments):
         """Replace a file: verified, atomically, durably.
 
         Raises:
-            AtomicWriteError: It is as it was.
+            AtomicWriteError: The file is unchanged.
         """
         path = self._directory / name
         try:
@@ -87,12 +88,12 @@ class FileDocuments(SessionDocuments):
         return is_there(self._fs, self._fd, ANSWERS_FILE)
 
     def settled(self, look: Callable[[], _Value]) -> _Value:
-        """Return what a look finds, if need be after some pauses.
+        """Return the result of a look, if necessary after some pauses.
 
         Raises:
-            SessionNotFound: There is none (any more).
-            SessionCorrupted: Its files are not what they should be.
-            AtomicReadError: The system would not read them.
+            SessionNotFound: There is no such session (any more).
+            SessionCorrupted: Its files are invalid.
+            AtomicReadError: The system refused to read them.
         """
         for pause in (*self._pauses, None):
             try:
@@ -101,7 +102,7 @@ class FileDocuments(SessionDocuments):
                 if pause is None:
                     raise self._unusable(error) from error
             except ReadError as error:
-                if error.cause is None:  # a link, a FIFO, too large: not read for what it is
+                if error.cause is None:  # a link, a FIFO, too large: refused because of its kind
                     raise SessionCorrupted(
                         self.session_id, path=error.path, faults=[str(error)]
                     ) from error
@@ -119,7 +120,7 @@ class FileDocuments(SessionDocuments):
 
 
 def is_there(fs: FileSystem, directory_fd: int, name: str) -> bool:
-    """Return whether a directory that is open has an entry of a name."""
+    """Return whether an open directory has an entry of this name."""
     try:
         fs.stat(name, dir_fd=directory_fd)
     except OSError:

@@ -1,7 +1,7 @@
 """The right to change one question session.
 
-`status.json.lock` says who changes a session; `answers.json.lock` is held as well while answers are
-written.
+`status.json.lock` names the process that changes a session; `answers.json.lock` is held as well
+while answers are written.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .documents import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE
 LOCK_FILE: Final = "status.json.lock"
 ANSWERS_LOCK_FILE: Final = "answers.json.lock"
 ANSWERING: Final = (LOCK_FILE, ANSWERS_LOCK_FILE)
-"""What is held while answers are written, in the order in which it is taken.
+"""The locks held while answers are written, in the order in which they are taken.
 
-Other programs hold one lock file at a time, so this order can't meet another one in a deadlock.
+Other programs hold one lock file at a time, so this order can't lead to a deadlock with them.
 """
 _FILES: Final = (REQUEST_FILE, STATUS_FILE, ANSWERS_FILE)
 
@@ -47,7 +47,7 @@ def lock_session(
     path: Path,
     names: Sequence[str],
 ) -> Iterator[int]:
-    """Hold the right to change the session whose directory is `path`; yields that, open.
+    """Hold the right to change the session whose directory is `path`; yield the open directory.
 
     Args:
         lock: Makes the lock, with the times and processes of its store.
@@ -56,8 +56,8 @@ def lock_session(
         names: The lock files that keep other programs away.
 
     Raises:
-        SessionNotFound: There is none.
-        SessionBusy: Others held it for too long.
+        SessionNotFound: There is no such session.
+        SessionBusy: Others held the lock for too long.
         AtomicWriteError: It can't be locked.
     """
     session_id = path.name

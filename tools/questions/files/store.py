@@ -1,16 +1,16 @@
-"""Question sessions on disk: one directory each, appearing whole, changed under a lock.
+"""Question sessions on disk: one directory each, appearing complete, changed under a lock.
 
     {base}/
         {session id}/
-            request.json       what is asked; never changes
-            status.json        where it stands
-            answers.json       what was answered; made once, and what makes a session completed
+            request.json       the questions; never changes
+            status.json        the status
+            answers.json       the answers; written once, which completes the session
             status.json.lock   who is changing it, for moments
             answers.json.lock  the same, while answers are written
 
-A session appears in the base whole (built under a hidden name, then renamed) and disappears whole.
-Answers are on disk before the status says so; a reader in between, or after a kill in between, sees
-a completed session.
+A session appears in the base complete (built under a hidden name, then renamed) and disappears as a
+whole. Answers are on disk before the status says so; a reader in between, or after a kill in
+between, sees a completed session.
 """
 
 from __future__ import annotations
@@ -74,22 +74,23 @@ from .validation import find_issues, missing_session
 
 _BASE_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 _SETTLED_NS: Final = 100_000_000
-"""What changed less than this ago may change again under the same time: the kernel's clock for
-files moves in steps of up to 10 ms (HZ=100)."""
+"""A file that changed less than this ago may change again under the same time: the kernel's clock
+for files moves in steps of up to 10 ms (HZ=100).
+"""
 
 _log = get_logger("agentforge.questions")
 
 
 class QuestionStore:
-    """Keeps question sessions under one directory. A `repository.QuestionRepository`.
+    """Stores question sessions under one directory. A `repository.QuestionRepository`.
 
-    Guarantees: what was written survives the death of the process and a power failure when the
-    call returns; when it raises, the file is as it was. A reader sees a whole session or none. No
-    id leads outside the base and no symbolic link in it is followed.
+    Guarantees: when a call returns, its writes survive the death of the process and a power
+    failure; when it raises, the file is unchanged. A reader sees a complete session or none. No id
+    leads outside the base and no symbolic link in it is followed.
 
     Attributes:
-        look_s: How often a wait looks for itself, in seconds.
-        looks_block: Whether an event loop can't do without the time that a look takes: it can.
+        look_s: The interval of a wait's own looks, in seconds.
+        looks_block: Whether a look may take longer than an event loop can spare; it never does.
     """
 
     look_s = POLL_S
@@ -109,17 +110,17 @@ class QuestionStore:
         wall: Callable[[], float] = time.time,
         watcher: Watcher | None = None,
     ) -> None:
-        """Name the place; nothing is read or made yet.
+        """Remember the directory; no I/O yet.
 
         Args:
-            base_dir: Where the sessions are; `.agentforge/questions` by default.
+            base_dir: The directory of the sessions; `.agentforge/questions` by default.
             fs: The file system; the real one by default.
-            token: Gives fresh random texts for hidden names.
+            token: Returns fresh random texts for hidden names.
             lock_timeout_s: How long a change waits for another one, in seconds.
             lock_grace_s: How long a lock file of an unknown owner is respected, in seconds.
             processes: The machine's processes.
-            monotonic: The clock that waits are read from.
-            sleep: How to pause.
+            monotonic: The clock for waits.
+            sleep: Pauses.
             wall: The file system's clock, in seconds since the epoch.
             watcher: Reports changes; one for the whole process by default.
         """
@@ -142,7 +143,7 @@ class QuestionStore:
         self.wall = wall
         self._watcher = watcher if watcher is not None else process_watcher()
         self._ended: set[str] = set()
-        self._mutex = threading.Lock()  # for what is kept; never held while the disk is read
+        self._mutex = threading.Lock()  # for the cache; never held while the disk is read
 
     @property
     def where(self) -> str:
@@ -150,7 +151,7 @@ class QuestionStore:
         return str(self.base_dir)
 
     def path(self, session_id: str) -> Path:
-        """Return where a session is, or would be.
+        """Return the path of a session, which may not exist.
 
         Raises:
             InvalidSessionId: It is no id.
@@ -158,7 +159,7 @@ class QuestionStore:
         return self.base_dir / check_session_id(session_id)
 
     def prepare(self) -> None:
-        """Make the base directory, mode 0700, if it is missing.
+        """Create the base directory, mode 0700, if it is missing.
 
         Raises:
             AtomicWriteError: The system refused.
@@ -169,10 +170,10 @@ class QuestionStore:
             raise QUESTION_ERRORS.of(error) from error
 
     def names(self) -> list[str]:
-        """Return the ids of this person's sessions that are there, readable or not, sorted.
+        """Return the ids of this person's existing sessions, readable or not, sorted.
 
         Raises:
-            AtomicReadError: The base is there and can't be read.
+            AtomicReadError: The base exists and can't be read.
         """
         names = self._all_names()
         foreign = self._own.foreign(names)
@@ -183,11 +184,11 @@ class QuestionStore:
         return sorted(self._own.foreign(self._all_names()))
 
     def read_foreign(self, session_id: str) -> QuestionSession:
-        """Read a session, whosesoever it is; raises as `read` does otherwise."""
+        """Read a session, whoever owns it; raises as `read` does otherwise."""
         return self._read(session_id, READ_PAUSES_S)
 
     def make_own(self, shown: QuestionSession) -> None:
-        """Make a session this person's that came with a repository; see `QuestionRepository`."""
+        """Adopt a session that came with a repository; see `QuestionRepository`."""
         session_id = shown.session_id
         path = self.path(session_id)
         with lock_session(self._lock, self.fs, path, (LOCK_FILE,)) as fd:
@@ -219,7 +220,7 @@ class QuestionStore:
             close_reader(self.fs, fd)
 
     def signature(self, session_id: str) -> Signature | None:
-        """Return by what a change of the session can be seen; None if there is no such session."""
+        """Return what shows a change of the session; None if there is no such session."""
         return None if self._own.foreign([session_id]) else self._signature(session_id)
 
     def _signature(self, session_id: str) -> Signature | None:
@@ -251,25 +252,25 @@ class QuestionStore:
         """Return whether a later change would be seen: the clock of file times ticks every few ms.
 
         Args:
-            signature: What was seen.
+            signature: The signature that was seen.
             for_s: How long ago the last change must be, in seconds.
         """
         return abs(self.wall() * 1e9 - signature.changed_ns) > for_s * 1e9
 
     def read(self, session_id: str, *, pauses: Sequence[float] = READ_PAUSES_S) -> QuestionSession:
-        """Read a session as it stands.
+        """Read a session in its current state.
 
         A file that is missing or torn is read again, since another program may be writing it.
 
         Args:
             session_id: The session.
-            pauses: How long to wait before each further try, in seconds.
+            pauses: The pause before each further attempt, in seconds.
 
         Raises:
             InvalidSessionId: It is no id.
-            SessionNotFound: There is none.
-            SessionCorrupted: Its files are not what they should be.
-            AtomicReadError: The system would not read them.
+            SessionNotFound: There is no such session.
+            SessionCorrupted: Its files are invalid.
+            AtomicReadError: The system refused to read them.
         """
         self._require_own(session_id)
         return self._read(session_id, pauses)
@@ -323,7 +324,7 @@ class QuestionStore:
         return found
 
     def find_issues(self, session_id: str) -> ValidationReport:
-        """Return everything that is wrong with a session's files."""
+        """Return every fault of a session's files."""
         path = self.path(session_id)
         try:
             fd = self.fs.open(str(path), DIRECTORY_FLAGS)
@@ -339,16 +340,16 @@ class QuestionStore:
 
     @contextmanager
     def locked(self, session_id: str, *, answering: bool = False) -> Iterator[FileDocuments]:
-        """Hold the right to change a session; what is written is on disk at once.
+        """Hold the right to change a session; each write is on disk at once.
 
         Args:
             session_id: The session.
-            answering: Whether answers will be written, which takes one lock file more.
+            answering: Whether answers will be written, which takes a second lock file.
 
         Raises:
             InvalidSessionId: It is no id.
-            SessionNotFound: There is none.
-            SessionBusy: Others held it for too long.
+            SessionNotFound: There is no such session.
+            SessionBusy: Others held the lock for too long.
             AtomicWriteError: It can't be locked.
         """
         self._require_own(session_id)
@@ -359,11 +360,11 @@ class QuestionStore:
 
     @contextmanager
     def base_locked(self) -> Iterator[int]:
-        """Hold the right to add and remove sessions; yields the base, open.
+        """Hold the right to add and remove sessions; yield the open base.
 
         Raises:
-            FileNotFoundError: The base is not there.
-            SessionBusy: Others held it for too long.
+            FileNotFoundError: The base does not exist.
+            SessionBusy: Others held the lock for too long.
             AtomicWriteError: It can't be locked.
         """
         lock = DirectoryLock(
@@ -389,17 +390,17 @@ class QuestionStore:
             lock.release()
 
     def publish(self, request: SessionRequest, record: StatusRecord, *, room: Room) -> None:
-        """Make a session appear, whole.
+        """Make a session appear, complete.
 
         Args:
-            request: What is asked.
+            request: The request.
             record: Its first status.
-            room: How many may wait; looked at under the base's lock, just before it appears.
+            room: How many may wait; checked under the base's lock, just before it appears.
 
         Raises:
-            SessionExists: There is one of this id.
-            TooManySessions: As many wait as may.
-            AtomicWriteError: It could not be made; nothing is there.
+            SessionExists: A session of this id exists.
+            TooManySessions: The maximum number waits already.
+            AtomicWriteError: It could not be created; nothing is left of it.
         """
         self.prepare()
         session_id = request.session_id
@@ -469,7 +470,7 @@ class QuestionStore:
         return {name: one for name, one in found.items() if one is not None}
 
     def change_mark(self) -> tuple[tuple[str, int, int], ...] | None:
-        """Return what is another value once any session has changed; see `QuestionRepository`.
+        """Return a value that differs after any change of a session; see `QuestionRepository`.
 
         It costs one `stat` for each session.
         """
@@ -481,18 +482,18 @@ class QuestionStore:
                     status = entry.stat(follow_symlinks=False)
                     marks.append((entry.name, status.st_ino, status.st_mtime_ns))
                     newest = max(newest, status.st_mtime_ns)
-        except OSError:  # something went while we looked, or there is nothing
+        except OSError:  # an entry disappeared meanwhile, or there is nothing
             return None
         return tuple(sorted(marks)) if self.wall() * 1e9 - newest > _SETTLED_NS else None
 
     def cleanup(self, config: QuestionsConfig, outside: Outside) -> CleanupResult:
-        """Delete what is older than it is kept, by the prune engine; see `QuestionRepository`."""
+        """Delete sessions past their retention, by the prune engine; see `QuestionRepository`."""
         return cleanup(self.base_dir, config, outside)
 
     def watching(self, session_id: str, on_change: OnChange) -> AbstractContextManager[None]:
-        """Have changes of a session reported; see `QuestionRepository`."""
+        """Report changes of a session; see `QuestionRepository`."""
         return self._watcher.watching(self.path(session_id), on_change)
 
     def following(self, on_change: OnChange, *, look_s: float) -> DirectoryFollower:
-        """See the changes of all sessions; see `QuestionRepository`."""
+        """Follow the changes of all sessions; see `QuestionRepository`."""
         return DirectoryFollower(self, self._watcher, on_change, look_s)

@@ -16,13 +16,13 @@ _UNREADABLE: Final = "Could not read session status or request"
 
 
 def find_issues(session_id: str, read: Callable[[str], bytes | None]) -> ValidationReport:
-    """Return everything that is wrong with a session.
+    """Return every fault of a session.
 
     The issues are those that the format names, in its words: the two required files, their ids and
-    the number of questions. What the answers hold makes no session invalid; it is remarked.
+    the number of questions. The answers' content makes no session invalid; its faults are remarks.
 
     Args:
-        session_id: The session, which is there.
+        session_id: The session, which exists.
         read: Reads a document by its name; None if it is missing.
     """
     files = _Files(read)
@@ -34,12 +34,12 @@ def find_issues(session_id: str, read: Callable[[str], bytes | None]) -> Validat
 
 
 def missing_session(session_id: str) -> ValidationReport:
-    """Return what is wrong with a session that is not there."""
+    """Return the report on a missing session."""
     return ValidationReport(session_id=session_id, issues=["Session directory does not exist"])
 
 
 class _Files:
-    """What can be read of a session's files, and why the rest can't."""
+    """The readable ones of a session's files, and why the rest can't be read."""
 
     def __init__(self, read: Callable[[str], bytes | None]) -> None:
         self.missing: set[str] = set()

@@ -1,7 +1,7 @@
 """Question sessions as the JSON that other programs read and write, field by field.
 
-Keys are camelCase and in a fixed order. Reading takes any order, ignores keys that it does not know
-and reads a status that it does not know as pending.
+Keys are camelCase and in a fixed order. Reading takes any order, ignores unknown keys and reads an
+unknown status as pending.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _Value = TypeVar("_Value")
 
 
 def option_document(option: Option) -> dict[str, Any]:
-    """Return an option as JSON has it."""
+    """Return an option as JSON."""
     if option.description is None:
         return {"label": option.label}
     return {"description": option.description, "label": option.label}
 
 
 def question_document(question: Question) -> dict[str, Any]:
-    """Return a question as JSON has it."""
+    """Return a question as JSON."""
     return {
         "options": [option_document(one) for one in question.options],
         "prompt": question.prompt,
@@ -43,7 +43,7 @@ def question_document(question: Question) -> dict[str, Any]:
 
 
 def answer_document(answer: UserAnswer) -> dict[str, Any]:
-    """Return an answer as JSON has it; what was not given is left out."""
+    """Return an answer as JSON, without the fields that were not given."""
     return without_none(
         {
             "questionIndex": answer.question_index,
@@ -110,7 +110,7 @@ def answers_document(answers: SessionAnswers) -> dict[str, Any]:
 
 
 def _as_status(node: object) -> SessionStatus | None:
-    """Read a status; one that another program knows and we don't ("in-progress") still waits."""
+    """Read a status; one that only another program knows ("in-progress") still waits."""
     if not isinstance(node, str):
         return None
     try:
@@ -135,7 +135,7 @@ def _as_texts(node: object) -> tuple[str, ...] | None:
 
 
 def _courtesy(fields: Fields, name: str, kind: Callable[[Any], _Value | None]) -> _Value | None:
-    """Take what no decision depends on; what is wrong with it is no fault."""
+    """Read a field that no decision depends on; its faults are ignored."""
     node = fields.take(name)
     return None if node is None else kind(node)
 
@@ -167,7 +167,7 @@ def _question(fields: Fields) -> Question | None:
 
 
 def _answer(fields: Fields) -> UserAnswer | None:
-    """Read an answer; an index that is no number names nothing."""
+    """Read an answer; an index that is no number counts as none."""
     before = len(fields.faults)
     option = fields.text("selectedOption")
     options = fields.read("selectedOptions", "a list of texts", _as_texts)
@@ -210,19 +210,19 @@ def _all(
 
 
 def parse_questions(documents: object, where: str = "questions") -> tuple[Question, ...]:
-    """Read a list of questions as JSON has them.
+    """Read a list of questions from JSON.
 
     Raises:
-        InvalidQuestions: With everything that is wrong with their form.
+        InvalidQuestions: It names every fault of their form.
     """
     return _all(documents, where, _question, InvalidQuestions)
 
 
 def parse_answers(documents: object, where: str = "answers") -> tuple[UserAnswer, ...]:
-    """Read a list of answers as JSON has them.
+    """Read a list of answers from JSON.
 
     Raises:
-        InvalidAnswers: With everything that is wrong with their form.
+        InvalidAnswers: It names every fault of their form.
     """
     return _all(documents, where, _answer, InvalidAnswers)
 
@@ -240,7 +240,7 @@ def read_request(data: bytes) -> SessionRequest:
     """Read request.json.
 
     Raises:
-        WireError: With everything that is wrong.
+        WireError: It names every fault.
     """
     fields = _fields_of(data, "request.json")
     values: dict[str, Any] = {
@@ -262,7 +262,7 @@ def read_status(data: bytes) -> StatusRecord:
     """Read status.json.
 
     Raises:
-        WireError: With everything that is wrong.
+        WireError: It names every fault.
     """
     fields = _fields_of(data, "status.json")
     values: dict[str, Any] = {
@@ -283,7 +283,7 @@ def read_answers(data: bytes) -> SessionAnswers:
     """Read answers.json.
 
     Raises:
-        WireError: With everything that is wrong.
+        WireError: It names every fault.
     """
     fields = _fields_of(data, "answers.json")
     values: dict[str, Any] = {

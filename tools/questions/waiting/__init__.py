@@ -1,1 +1,1 @@
-"""Waiting for answers: changes of a store or a directory, and who is woken by them."""
+"""Waiting for answers: the changes of a store or a directory, and the waits they wake."""

@@ -1,6 +1,6 @@
-"""Following all sessions of a store: which of them appeared, changed or went.
+"""Following all sessions of a store: which of them appeared, changed or disappeared.
 
-The store reports changes where it can; everything is looked at now and then anyway.
+The store reports changes where it can; a full look at intervals finds the rest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .waiting import LoopBell, ThreadBell
 _GATHER_S: Final = 0.01
 """How long changes that come together are collected, in seconds."""
 _STOP_S: Final = 0.04
-"""How often a caller's event to stop is asked, in seconds."""
+"""How often a caller's stop event is checked, in seconds."""
 
 
 def follow_changes(
@@ -40,7 +40,7 @@ def follow_changes(
 
 
 def _wait(bell: ThreadBell, stop: threading.Event | None, look_s: float) -> bool:
-    """Wait for a report, until it is time to look, or to stop; return whether there is a report."""
+    """Wait for a report, the next look or the stop event; return whether a report came."""
     until = time.monotonic() + look_s
     while stop is None or not stop.is_set():
         left = max(until - time.monotonic(), 0.0)

@@ -1,7 +1,7 @@
-"""Seeing the changes of all sessions of a directory: which of them appeared, changed or went.
+"""Following all sessions of a directory: which of them appeared, changed or disappeared.
 
-The watcher that wakes waits (`directory_watcher`) watches the base and each session in it. What it
-reports is looked at by itself; everything is looked at now and then anyway.
+The watcher that wakes waits (`directory_watcher`) watches the base and each session in it. A
+reported session is looked at alone; a full look at intervals finds the rest.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from .session_following import MOST_COST, Reports
 
 @frozen
 class Signature:
-    """By what a session's directory is seen to have changed, without reading it.
+    """What shows that a session's directory changed, without reading it.
 
     Attributes:
         inode: The directory.
-        changed_ns: When a name in it, or status.json, changed last, in nanoseconds since the
-            epoch.
+        changed_ns: When a name in it, or status.json, changed last, in nanoseconds since the epoch.
         status: The inode, the size and the time of status.json, which another program may write in
-            place; None if there is none.
+            place; None if it is missing.
     """
 
     inode: int
@@ -39,21 +38,21 @@ class Signature:
 
 
 class Directories(Protocol):
-    """What is asked of the store whose directories are followed."""
+    """The operations required of a store whose directories are followed."""
 
     fs: FileSystem
     base_dir: Path
 
     def prepare(self) -> None:
-        """Make the base, if it is missing."""
+        """Create the base, if it is missing."""
         ...
 
     def names(self) -> list[str]:
-        """Return the ids of the sessions that are there."""
+        """Return the ids of the existing sessions."""
         ...
 
     def signature(self, session_id: str) -> Signature | None:
-        """Return by what a change of a session can be seen; None if there is none."""
+        """Return what shows a change of a session; None if there is no such session."""
         ...
 
     def is_settled(self, signature: Signature) -> bool:
@@ -62,7 +61,7 @@ class Directories(Protocol):
 
 
 class _Watched:
-    """The directories that are watched: the base, and each session by its id."""
+    """The watched directories: the base, and each session by its id."""
 
     def __init__(self, store: Directories, watcher: Watcher, ring: OnChange) -> None:
         self._store = store
@@ -72,7 +71,7 @@ class _Watched:
         self._sessions: dict[str, tuple[int, AbstractContextManager[None]]] = {}
 
     def watch_base(self) -> None:
-        """Watch the base; anew, if it is another directory by now."""
+        """Watch the base; watch it again if it has become another directory."""
         try:
             inode = self._store.fs.stat(os.path.realpath(self._store.base_dir)).st_ino
         except OSError:
@@ -86,7 +85,7 @@ class _Watched:
         self._base = (inode, block)
 
     def watch(self, name: str, inode: int) -> bool:
-        """Watch a session; return False if that is so already."""
+        """Watch a session; return False if it is watched already."""
         known = self._sessions.get(name)
         if known is not None:
             if known[0] == inode:
@@ -99,13 +98,13 @@ class _Watched:
         return True
 
     def forget(self, name: str) -> None:
-        """Watch a session no more."""
+        """Stop watching a session."""
         known = self._sessions.pop(name, None)
         if known is not None:
             known[1].__exit__(None, None, None)
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching everything."""
         for name in list(self._sessions):
             self.forget(name)
         if self._base is not None:
@@ -114,7 +113,7 @@ class _Watched:
 
 
 class DirectoryFollower:
-    """Sees the changes of the sessions in a directory. A `repository.Follower`."""
+    """Follows the changes of the sessions in a directory. A `repository.Follower`."""
 
     def __init__(self, store: Directories, watcher: Watcher, ring: OnChange, look_s: float) -> None:
         self._store = store
@@ -131,7 +130,7 @@ class DirectoryFollower:
         self._watched.close()
 
     def look_at_all(self) -> frozenset[str]:
-        """Return the sessions that are not as they were, and those reported as changed."""
+        """Return the sessions that differ from the last look, and those reported as changed."""
         began = time.monotonic()
         self._store.prepare()
         self._watched.watch_base()
@@ -143,11 +142,11 @@ class DirectoryFollower:
         return changed
 
     def look_again(self, *, reported: bool) -> frozenset[str]:
-        """Return what changed: of all sessions, if it is time for that, or of those reported.
+        """Return what changed: of all sessions if a full look is due, else of the reported ones.
 
         Args:
-            reported: Whether something was; else what changed a moment ago is looked at again,
-                since the clock of file times is slower than a change.
+            reported: Whether a change was reported; else recently changed sessions are looked at
+                again, since the clock of file times is slower than a change.
         """
         if time.monotonic() >= self._due:
             return self.look_at_all()
@@ -177,7 +176,7 @@ class DirectoryFollower:
         return frozenset(changed)
 
     def _signature(self, name: str) -> Signature | None:
-        """Return by what a session's next change is seen; it is watched from before that."""
+        """Return what will show a session's next change; watch it before taking this."""
         signature = self._store.signature(name)
         if signature is not None and self._watched.watch(name, signature.inode):
             return self._store.signature(name)

@@ -1,9 +1,8 @@
 """Reports from the file system that a directory changed.
 
-One thread of the process watches all directories that are waited for, so that a thousand waits
-cost one inotify instance. It sleeps in the kernel until something happens. Where nothing is
-reported (a network file system, no inotify instances left), each wait looks for itself at its own
-interval.
+One thread of the process watches all directories that are waited for, so that a thousand waits cost
+one inotify instance. It sleeps in the kernel until something happens. Where nothing is reported (a
+network file system, no inotify instances left), each wait looks for itself at its own interval.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _log = get_logger("agentforge.questions")
 OnChange = Callable[[], None]
 """Called after a change."""
 Start = Callable[[threading.Thread], None]
-"""Starts a thread, or raises `RuntimeError` where the system refuses one."""
+"""Starts a thread, or raises `RuntimeError` if the system refuses one."""
 
 
 class Watcher(Protocol):
@@ -35,8 +34,8 @@ class Watcher(Protocol):
     def watching(self, path: Path, on_change: OnChange) -> AbstractContextManager[None]:
         """Return a block; while it runs, `on_change` is called after each change in `path`.
 
-        It is called from another thread, perhaps for nothing. A change may be missed. Hidden names
-        and lock files are not reported.
+        Calls come from another thread, perhaps without a change. A change may be missed. Hidden
+        names and lock files are not reported.
         """
         ...
 
@@ -55,7 +54,7 @@ def _is_news(name: str) -> bool:
 
 
 def _until_readable(descriptors: Sequence[int]) -> list[int]:
-    """Sleep until one of some descriptors can be read; return which."""
+    """Sleep until one of some descriptors can be read; return the readable ones."""
     poll = select.poll()
     for fd in descriptors:
         poll.register(fd, select.POLLIN)
@@ -63,7 +62,7 @@ def _until_readable(descriptors: Sequence[int]) -> list[int]:
 
 
 class _InotifyThread:
-    """An inotify instance with the thread that passes on its events, until nothing is watched."""
+    """An inotify instance and the thread that passes on its events, until nothing is watched."""
 
     def __init__(self, wait: Callable[[Sequence[int]], list[int]], start: Start) -> None:
         self._wait = wait
@@ -77,12 +76,13 @@ class _InotifyThread:
             raise
         try:
             start(threading.Thread(target=self._run, name=THREAD_NAME, daemon=True))
-        except RuntimeError:  # it was refused
+        except RuntimeError:  # the system refused it
             self.abandon()
             raise
         except BaseException:
-            # A signal's exception while we waited for its first step: it runs, and closes its
-            # descriptors. Closed here as well, their numbers would be other files' by then.
+            # A signal's exception came while we waited for the thread's first step: the thread
+            # runs, and closes its descriptors. If we closed them here as well, their numbers could
+            # be other files' by then.
             self.end()
             raise
 
@@ -94,7 +94,7 @@ class _InotifyThread:
         return watch
 
     def remove(self, watch: int, on_change: OnChange) -> None:
-        """Report changes no more."""
+        """Stop reporting changes."""
         with self._lock:
             listeners = self._callbacks.get(watch, [])
             if on_change in listeners:
@@ -107,7 +107,7 @@ class _InotifyThread:
         os.eventfd_write(self._end_fd, 1)
 
     def abandon(self) -> None:
-        """Close the descriptors where no thread does: it never ran, or only in a fork's parent."""
+        """Close the descriptors if no thread does: it never ran, or only in a fork's parent."""
         self._inotify.close()
         os.close(self._end_fd)
 
@@ -123,7 +123,7 @@ class _InotifyThread:
     def _pass_on(self, changes: Iterable[Change]) -> None:
         with self._lock:
             watches = {one.watch for one in changes if _is_news(one.name)}
-            if -1 in watches:  # events were lost: it may be anything
+            if -1 in watches:  # events were lost: any directory may have changed
                 watches = set(self._callbacks)
             listeners = [one for watch in watches for one in self._callbacks.get(watch, ())]
         for on_change in listeners:
@@ -143,10 +143,10 @@ class InotifyWatcher:
         wait: Callable[[Sequence[int]], list[int]] = _until_readable,
         start: Start = threading.Thread.start,
     ) -> None:
-        """Make a watcher; nothing is watched yet.
+        """Store the settings; nothing is watched yet.
 
         Args:
-            wait: Sleeps until one of some descriptors can be read, and returns which.
+            wait: Sleeps until one of some descriptors can be read, and returns the readable ones.
             start: Starts the thread.
         """
         self._wait = wait
@@ -161,7 +161,7 @@ class InotifyWatcher:
         self._thread = None
 
     def forget(self) -> None:
-        """Begin anew, with nothing watched: what a forked child does, which has no such thread."""
+        """Start over, with nothing watched: a forked child does so, since it has no thread."""
         if self._thread is not None:
             with suppress(OSError):
                 self._thread.abandon()
@@ -169,7 +169,7 @@ class InotifyWatcher:
 
     @contextmanager
     def watching(self, path: Path, on_change: OnChange) -> Iterator[None]:
-        """See `Watcher`; what happens from the beginning of the block is not missed."""
+        """See `Watcher`; no change from the beginning of the block is missed."""
         added = self._add(path, on_change)
         try:
             yield

@@ -1,7 +1,6 @@
 """Linux's inotify, called directly: changes of directories, the moment they happen.
 
-Nothing is asked while nothing happens: a reader sleeps in the kernel until there is an event. See
-inotify(7).
+No polling: a reader sleeps in the kernel until there is an event. See inotify(7).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _ONLYDIR: Final = 0x0100_0000
 _WATCHED: Final = (
     _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _DELETE | _DELETE_SELF | _MOVE_SELF | _ONLYDIR
 )
-"""Files are replaced by renaming, or written in place and closed; an open file is no news."""
+"""Files are replaced by renaming, or written in place and closed; opening a file is no change."""
 _HEADER: Final = struct.Struct("iIII")
 _BUFFER_BYTES: Final = 64 * 1024
 
@@ -68,7 +67,7 @@ class Inotify:
         """Open an instance.
 
         Raises:
-            OSError: The system has none, or this user's instances (128 by default) are taken.
+            OSError: The system has no inotify, or this user's instances (128 by default) are taken.
         """
         if not is_available():
             raise OSError("this system has no inotify")
@@ -78,18 +77,18 @@ class Inotify:
         """Watch a directory; return its number, the same for the same directory.
 
         Raises:
-            OSError: It is not there, is no directory, or this user's watches are taken.
+            OSError: It is missing, is no directory, or this user's watches are taken.
         """
         return _checked(
             _libc().inotify_add_watch(self.fd, os.fsencode(path), ctypes.c_uint32(_WATCHED))
         )
 
     def remove(self, watch: int) -> None:
-        """Watch a directory no more; does nothing to one that was deleted."""
+        """Stop watching a directory; does nothing to one that was deleted."""
         _libc().inotify_rm_watch(self.fd, watch)
 
     def read(self) -> list[Change]:
-        """Return the events that have come; none if there are none yet.
+        """Return the events that have arrived; an empty list if there are none.
 
         Raises:
             OSError: The instance was closed.
@@ -101,7 +100,7 @@ class Inotify:
         return list(_changes(data))
 
     def close(self) -> None:
-        """Give the instance back, with all that it watches."""
+        """Release the instance, with everything it watches."""
         os.close(self.fd)
 
 

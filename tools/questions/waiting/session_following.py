@@ -1,4 +1,4 @@
-"""Seeing the changes of all sessions of a store that signs them at once, and reports their ids."""
+"""Following all sessions of a store that returns all signatures at once and reports changed ids."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from typing import Final, Self
 from ..repository import OnChange
 
 MOST_COST: Final = 0.01
-"""What looking at everything may cost of one core."""
+"""The share of one core that full looks may cost."""
 
 Report = Callable[[Callable[[str | None], None]], AbstractContextManager[None]]
 """Returns a block in which the given function is called with the id of each session that changed,
-and with None where any may have."""
+and with None if any may have.
+"""
 
 
 class Reports:
-    """What was reported to have changed, from any thread, since it was taken last."""
+    """The reported changes since the last `take`, from any thread."""
 
     def __init__(self, on_change: OnChange) -> None:
         """Call `on_change` after each report."""
@@ -29,7 +30,7 @@ class Reports:
         self._any = False
 
     def note(self, session_id: str | None = None) -> None:
-        """Take a report that a session changed, or that any may have."""
+        """Record a report that a session changed, or that any may have."""
         with self._lock:
             if session_id is None:
                 self._any = True
@@ -46,13 +47,13 @@ class Reports:
 
 
 class SessionFollower:
-    """Sees the changes of all sessions by their signatures. A `repository.Follower`.
+    """Follows the changes of all sessions by their signatures. A `repository.Follower`.
 
     Args:
-        signatures: Returns the signatures of some sessions, or of all where it is given None.
+        signatures: Returns the signatures of some sessions, or of all if it is given None.
         report: Reports changes.
         on_change: Called after each report.
-        look_s: How often everything is looked at, in seconds.
+        look_s: The interval of full looks, in seconds.
     """
 
     def __init__(

@@ -23,10 +23,10 @@ from ..repository import QuestionRepository
 from ..session_status import SessionStatus
 
 POLL_S: Final = 0.2
-"""How often a wait looks for itself at files, whatever the system reports, in seconds."""
+"""The interval of a wait's own looks at files, whatever the system reports, in seconds."""
 
 AWAY_S: Final = 1.0
-"""How soon a store that did not answer is asked again, in seconds."""
+"""The interval of retries of a store that did not answer, in seconds."""
 _REASON_CHARS: Final = 2_000
 
 _log = get_logger("agentforge.questions")
@@ -35,13 +35,13 @@ InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a call in a thread of its own."""
 
 OnTimeout = Literal["leave", "end"]
-"""What happens to a session that was not answered in the time that was waited."""
+"""What happens to a session that was not answered within the wait."""
 
 
 def outcome(session: QuestionSession, expected_call_id: str | None) -> QuestionSession | None:
     """Return the session if it is completed, None if it still waits.
 
-    Answers without a call id are taken, those of another call are not: the wait goes on.
+    Answers without a call id are accepted, those of another call are not: the wait continues.
 
     Args:
         session: The session as it was read.
@@ -77,7 +77,7 @@ class Bell(Protocol):
         ...
 
     def clear(self) -> None:
-        """Forget what was rung."""
+        """Clear earlier rings."""
         ...
 
     def wait(self, timeout_s: float) -> bool:
@@ -86,10 +86,10 @@ class Bell(Protocol):
 
 
 class ThreadBell:
-    """Wakes a thread."""
+    """A bell that wakes a thread."""
 
     def __init__(self) -> None:
-        """Belong to the thread that will wait."""
+        """Bind it to the thread that will wait."""
         self._event = threading.Event()
         self.ring = self._event.set
         self.clear = self._event.clear
@@ -100,13 +100,13 @@ class ThreadBell:
 
 
 class LoopBell:
-    """Wakes a task of an asyncio event loop from another thread.
+    """A bell that wakes a task of an asyncio event loop from another thread.
 
-    Other event loops are not woken; the task looks at its own interval.
+    It does not wake other event loops, whose tasks look at their own interval.
     """
 
     def __init__(self) -> None:
-        """Belong to the event loop that runs."""
+        """Bind it to the running event loop."""
         import asyncio
 
         import anyio
@@ -126,7 +126,7 @@ class LoopBell:
         self._event.set()
 
     def clear(self) -> None:
-        """Forget what was rung."""
+        """Clear earlier rings."""
         import anyio
 
         self._event = anyio.Event()
@@ -141,7 +141,7 @@ class LoopBell:
 
 
 class Deadline:
-    """When a wait ends, on a clock that only goes forward."""
+    """When a wait ends, on a clock that only moves forward."""
 
     def __init__(
         self,
@@ -151,13 +151,13 @@ class Deadline:
         now: float,
         look_s: float = POLL_S,
     ) -> None:
-        """Begin a wait at `now`.
+        """Start a wait at `now`.
 
         Args:
-            timeout_s: The caller's time, in seconds, or None.
-            session_left_s: The session's time, in seconds, or None.
-            now: When it begins.
-            look_s: How often the wait looks for itself, in seconds.
+            timeout_s: The caller's time limit, in seconds, or None.
+            session_left_s: The session's remaining time, in seconds, or None.
+            now: When it starts.
+            look_s: The interval of the wait's own looks, in seconds.
         """
         self._began = now
         self._own = None if timeout_s is None else now + timeout_s
@@ -165,20 +165,20 @@ class Deadline:
         self._look_s = look_s
 
     def pause(self, now: float) -> float:
-        """Return how long to wait at the most, in seconds; 0 if the time is over."""
+        """Return the longest next pause, in seconds; 0 if the time is over."""
         ends = [end for end in (self._own, self._session) if end is not None]
         return max(0.0, min([self._look_s, *(end - now for end in ends)]))
 
     def waited(self, now: float) -> float:
-        """Return how long this wait took, in seconds."""
+        """Return the duration of this wait so far, in seconds."""
         return max(now - self._began, 0.0)
 
     def session_is_over(self, now: float) -> bool:
-        """Whether the session can't be answered any more."""
+        """Return whether the session's own time is over, so that it can't be answered."""
         return self._session is not None and now >= self._session
 
     def is_over(self, now: float) -> bool:
-        """Whether the wait ends."""
+        """Return whether the wait's time is over."""
         return self.session_is_over(now) or (self._own is not None and now >= self._own)
 
 
@@ -196,7 +196,7 @@ class Wait:
         monotonic: Callable[[], float],
         end: Callable[[str, str, str | None], object],
     ) -> None:
-        """Begin a wait.
+        """Store what the wait needs.
 
         Args:
             session_id: The session.
@@ -204,7 +204,7 @@ class Wait:
             deadline: When the wait ends.
             on_timeout: What happens to a session that was not answered.
             store: Reads the session.
-            monotonic: The clock that the deadline is read from.
+            monotonic: The clock of the deadline.
             end: Ends the session; see `SessionEndings.end`.
         """
         self._session_id = session_id
@@ -252,7 +252,7 @@ class Wait:
         return min(pause, AWAY_S) if self._is_away else pause
 
     def _look_patiently(self) -> QuestionSession | None:
-        """Look as `look()` does; a store that answered once may be away for a while."""
+        """Look as `look()` does; tolerate that a store that answered once is away for a while."""
         try:
             found = self.look()
         except QuestionsUnavailable as error:
@@ -271,7 +271,7 @@ class Wait:
         return signature is None or signature != self._seen
 
     def look(self) -> QuestionSession | None:
-        """Return the session with its answers, None while it waits; or raise how it ended."""
+        """Return the session with its answers, None while it waits; raise if it ended otherwise."""
         signature = None
         try:
             signature, read = self._store.read_changed(self._session_id, self._seen)
@@ -297,7 +297,7 @@ class Wait:
         except SessionEnded:
             return None
         except QuestionError:
-            return error  # not even its status can be written; the faults are what matters
+            return error  # its status can't be written either; the faults matter more
         return SessionCorrupted(
             self._session_id, path=error.path, faults=error.faults, abandoned=True
         )
@@ -306,7 +306,7 @@ class Wait:
         """End the wait whose time is over; an answer that came in the last moment still counts.
 
         Raises:
-            AnswersTimeout: There is none.
+            AnswersTimeout: There is no answer.
             QuestionError: As `look()` does.
         """
         found = self._look_anew()

@@ -1,1 +1,1 @@
-"""A result brought into a person's checkout: merged, planned, applied or taken back."""
+"""Applying a result to a person's checkout: merge, plan, apply, undo."""

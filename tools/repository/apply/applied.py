@@ -1,4 +1,4 @@
-"""What an apply is done with, and what it did."""
+"""The services of an apply, and its outcome."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class AppliedPath:
 
     @classmethod
     def of_planned(cls, one: PlannedPath) -> Self:
-        """Return what becomes of a path of a checkout."""
+        """Return the change of a planned path of a checkout."""
         return cls._of(one.path, one.before.kind is Kind.ABSENT, one.after.kind is Kind.ABSENT)
 
     @classmethod
     def of_difference(cls, one: Difference) -> Self:
-        """Return what becomes of a path between two trees."""
+        """Return the change of a path between two trees."""
         return cls._of(one.path, one.old is None, one.new is None)
 
     @classmethod
@@ -54,9 +54,9 @@ class Applied:
     Attributes:
         checkout: The checkout.
         paths: What changed.
-        already: What was already as it should be.
-        ignored: New files of the result that the repository's rules ignore; they stayed out.
-        left_out: What `files` left out.
+        already: Paths that already had the result's content.
+        ignored: New files of the result that the repository's rules ignore; they were left out.
+        left_out: Paths outside the globs of `files`.
         commit: The commit that was made, or None.
         branch: The branch that was made for it, or None.
         dry_run: Whether nothing was done.
@@ -73,21 +73,21 @@ class Applied:
 
     @property
     def nothing_to_do(self) -> bool:
-        """Whether the checkout had all of it before."""
+        """Whether the checkout already had the complete result."""
         return not self.paths and self.commit is None
 
 
 @frozen(kw_only=True)
 class ApplyServices:
-    """What an apply is done with: the real ones, or those of a test.
+    """The services of an apply: the real ones, or those of a test.
 
     Attributes:
         git: The git program.
         fs: The file system.
-        clock: The time, for commits.
-        token: Gives random texts for names.
-        environment: The person's environment, which says where their configuration is.
-        scratch: Where temporary folders are made; the system's place if None.
+        clock: Returns the time, for commits.
+        token: Returns random texts for names.
+        environment: The person's environment, which determines where their configuration is.
+        scratch: The folder for temporary folders; the system's if None.
         lock_timeout_s: How long to wait for another apply, in seconds.
     """
 

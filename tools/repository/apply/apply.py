@@ -1,12 +1,12 @@
-"""A result brought home: applied to a person's checkout as a whole, or not at all.
+"""Applying a result to a person's checkout: as a whole, or not at all.
 
     plan_apply(checkout, base=..., result=..., objects=[...])       # what would happen
     apply_result(checkout, base=..., result=..., objects=[...])
 
-Guarantees: nothing that is not committed is written over; at a refusal, a conflict or an error the
-checkout is as it was; after a kill at any instant `continue_apply` finishes what was begun, or
-`abort_apply` restores what stood, to the byte. No hook, filter or other program of the repository
-runs unless it is asked for. Not guaranteed: what another program writes to the very same file in
+Guarantees: no uncommitted work is overwritten; after a refusal, a conflict or an error the checkout
+is unchanged; after a kill at any instant `continue_apply` finishes the apply, or `abort_apply`
+restores the former state, to the byte. No hook, filter or other program of the repository runs
+unless the caller asks for it. Not guaranteed: a write of another program to the very same file in
 the microseconds between our last look and our rename.
 """
 
@@ -54,7 +54,7 @@ def plan_apply(
     """Return what `apply_result` would do; nothing is changed.
 
     Raises:
-        RepositoryError: As of `apply_result`.
+        RepositoryError: As for `apply_result`.
     """
     return _Apply(checkout, base, result, objects, options, services).foresee()
 
@@ -69,30 +69,30 @@ def apply_result(
     options: ApplyOptions | None = None,
     services: ApplyServices | None = None,
 ) -> Applied:
-    """Apply what a result changed of its base to a checkout: as a whole, or not at all.
+    """Apply a result's changes since its base to a checkout: as a whole, or not at all.
 
-    The changed files are written and staged; what the person staged elsewhere stays as it is.
+    The changed files are written and staged; other staged changes of the person stay.
 
     Args:
         checkout: The checkout, or a folder in it.
-        base: The commit, or tree, that the work began with.
+        base: The commit, or tree, that the work started from.
         result: The one that it ended with.
         objects: Directories with their objects, where the repository does not have them.
-        label: What is applied, for messages.
-        options: How.
+        label: The result's name, for messages.
+        options: The options; the defaults if None.
         services: Git, files and time.
 
     Returns:
         What was done; `nothing_to_do` if the checkout had all of it.
 
     Raises:
-        ApplyRefused: Something of the person's would be lost; lists every path.
+        ApplyRefused: Work of the person would be lost; lists every path.
         ApplyConflict: The checkout's commit changed the same lines.
-        OperationUnderWay: A rebase or the like is.
+        OperationUnderWay: A rebase or the like is in progress.
         UnfinishedApply: An earlier apply was interrupted.
         CheckoutBusy: Another program holds the index.
         CheckoutChanged: The checkout changed meanwhile.
-        ApplyFailed: The system refused; says whether all was taken back.
+        ApplyFailed: The system refused; says whether everything was undone.
         CommitRefused: It is applied, but a hook refused the commit.
         NotARepository: There is no checkout.
     """
@@ -100,10 +100,10 @@ def apply_result(
 
 
 def continue_apply(checkout: Path, *, services: ApplyServices | None = None) -> Applied:
-    """Finish an apply that was interrupted.
+    """Finish an interrupted apply.
 
     Raises:
-        NoUnfinishedApply: None was.
+        NoUnfinishedApply: There is none.
         ApplyDiverged: Files were changed since; nothing more was changed.
         JournalDamaged: Its record can't be used.
         CheckoutBusy: Another program is at work.
@@ -113,13 +113,13 @@ def continue_apply(checkout: Path, *, services: ApplyServices | None = None) -> 
 
 
 def abort_apply(checkout: Path, *, services: ApplyServices | None = None) -> Applied:
-    """Undo an apply that was interrupted: files, index and branch are as before.
+    """Undo an interrupted apply: files, index and branch are as before.
 
     Returns:
-        What was taken back.
+        What was undone.
 
     Raises:
-        NoUnfinishedApply: As `continue_apply`, and so are the others.
+        NoUnfinishedApply: As for `continue_apply`; so are the others.
     """
     return _resume(checkout, services, forward=False)
 
@@ -173,7 +173,7 @@ class _Apply:
         self._message = self._options.message or f"Apply {label}"
 
     def foresee(self) -> Applied:
-        """Return what would be done."""
+        """Return what `carry_out` would do."""
         with locked(self._repository, self._services) as git_dir_fd:
             require_finished(self._repository, self._services, git_dir_fd)
             with self._begun() as (scratch, state):
@@ -184,7 +184,7 @@ class _Apply:
         return evolve(applied, dry_run=True)
 
     def carry_out(self) -> Applied:
-        """Do it."""
+        """Apply the result."""
         services = self._services
         with locked(self._repository, services) as git_dir_fd:
             require_finished(self._repository, services, git_dir_fd)
@@ -317,7 +317,7 @@ class _Apply:
         return applied, merged.tree
 
     def _to_branch(self, scratch: Scratch, state: CheckoutState, branch: str) -> Applied:
-        """Commit the result on a branch of its own; files, index and HEAD stay as they are."""
+        """Commit the result on its own branch; files, index and HEAD stay unchanged."""
         applied, tree = self._branch_plan(scratch, state, branch)
         if not applied.paths:
             return applied

@@ -1,4 +1,4 @@
-"""The commit of an apply: made beside the repository, then brought into it."""
+"""The commit of an apply: made outside the repository, then transferred into it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def make_commit(
     message: str,
     services: ApplyServices,
 ) -> str:
-    """Make a commit in the scratch repository, by the person's name.
+    """Make a commit in the scratch repository, in the person's name.
 
     Raises:
-        NoIdentity: They have none.
+        NoIdentity: They have no name or address configured.
     """
     theirs = services.environment
     name, address = state.settings.identity or ("", "")
@@ -76,7 +76,7 @@ def require_new_branch(repository: UserRepository, branch: str) -> None:
     """Refuse a name that no new branch can have.
 
     Raises:
-        BranchRefused: It is none, or is taken.
+        BranchRefused: It is invalid, or is taken.
     """
     checked = repository.run("check-ref-format", f"refs/heads/{branch}", accept=(0, 1))
     if checked.exit_code or branch.startswith("-") or branch == "HEAD":

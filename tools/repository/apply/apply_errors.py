@@ -1,4 +1,4 @@
-"""What can be in the way of bringing a result into a person's checkout, as typed errors."""
+"""What can prevent applying a result to a person's checkout, as typed errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class BlockedPath:
     Attributes:
         path: The path in the checkout.
         obstacle: Why.
-        detail: What more there is to say, such as the name that clashes.
+        detail: Further information, such as the name that clashes.
     """
 
     path: str
@@ -58,24 +58,24 @@ class BlockedPath:
 
 
 class ApplyError(RepositoryError, kind=ErrorKind.REFUSED):
-    """Base of what can go wrong while a result is brought home."""
+    """Base of what can go wrong while a result is applied."""
 
     path: Path
     """The checkout."""
 
 
 class ApplyRefused(ApplyError):
-    """Something of the checkout would be lost or mixed up; nothing was changed."""
+    """Work in the checkout would be lost or mixed up; nothing was changed."""
 
     message = """{count} of {path} can't be written: {blocked:;}. Nothing was changed. Commit, move
     or discard what is in the way, leave paths out with --files, or take the result to a branch of
     its own by --branch."""
     blocked: Sequence[BlockedPath]
-    """Each path that is in the way, and why."""
+    """Each path that prevents the apply, and why."""
 
     @property
     def count(self) -> str:
-        """How many paths are in the way."""
+        """The number of these paths, in words."""
         return counted(len(self.blocked), "path")
 
 
@@ -93,14 +93,14 @@ class ApplyConflict(ApplyError):
 
 
 class OperationUnderWay(ApplyError):
-    """The repository is in the middle of an operation of git; nothing was changed."""
+    """A git operation is in progress in the repository; nothing was changed."""
 
     message = """{path} is in the middle of a {operation}; nothing was changed. {finish}, then try
     again."""
     operation: str
-    """Which, such as "rebase"."""
+    """The operation, such as "rebase"."""
     finish: str
-    """How to end it."""
+    """The command that ends it."""
 
 
 class CheckoutBusy(ApplyError, kind=ErrorKind.CONFLICT, retryable=True):
@@ -113,7 +113,7 @@ class CheckoutBusy(ApplyError, kind=ErrorKind.CONFLICT, retryable=True):
 
 
 class CheckoutChanged(ApplyError, kind=ErrorKind.CONFLICT, retryable=True):
-    """The checkout changed while it was looked at; nothing was changed by us."""
+    """The checkout changed while it was inspected; the apply changed nothing."""
 
     message = """{path} changed meanwhile ({paths:;}); what had been written was taken back. Try
     again."""
@@ -126,7 +126,7 @@ class CheckoutChanged(ApplyError, kind=ErrorKind.CONFLICT, retryable=True):
 
 
 class CheckoutUnsupported(ApplyError):
-    """A checkout is of a kind that nothing is written to; nothing was changed."""
+    """A checkout is of an unsupported kind; nothing was changed."""
 
     message = "{path}: {reason}; nothing was changed."
     reason: str
@@ -217,7 +217,7 @@ class ApplyFailed(ApplyError, kind=ErrorKind.STORAGE):
     message = "could not apply to {path}: {problem}; {kept}."
     cause: BaseException
     undone: bool
-    """Whether the checkout is as it was."""
+    """Whether the checkout is unchanged."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -225,12 +225,12 @@ class ApplyFailed(ApplyError, kind=ErrorKind.STORAGE):
 
     @property
     def problem(self) -> str:
-        """What the system said, and of which file."""
+        """The system's error, and the file it concerns."""
         return str(self.cause)
 
     @property
     def kept(self) -> str:
-        """What the checkout is now."""
+        """The state of the checkout."""
         if self.undone:
             return "the checkout is as it was"
         return (

@@ -1,9 +1,9 @@
-"""The record of an apply under way: what stood, what will stand, and how to get to either.
+"""The record of an apply under way: the former state, the new state, and how to reach either.
 
 It is the folder `agentforge-apply` in the checkout's git directory, so that it is found from the
 checkout, belongs to exactly one work tree, lies on the same disk, and outlives the session. It
-appears whole, synced, before anything else is changed, and disappears after everything else is
-synced. What it says, and not how far somebody got, decides what is left to do.
+appears complete and synced before anything else is changed, and disappears after everything else is
+synced. The remaining work follows from its content, not from the progress of an earlier process.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .checkout_files import MAX_FILE, Kind, PlannedPath, Standing
 JOURNAL: Final = "agentforge-apply"
 """The folder's name in the git directory."""
 LOCK: Final = "lock"
-"""The file in it of which `index.lock` is a second name while the apply holds the index."""
+"""The file in it that has `index.lock` as a second name while the apply holds the index."""
 _RECORD: Final = "journal.json"
 _FORMAT: Final = 1
 _MAX_RECORD: Final = 256 << 20
@@ -45,15 +45,15 @@ _AS_IT_IS: Final = (
     *("token", "label", "checkout", "head", "branch"),
     *("index_before", "index_after", "index_mode", "pack"),
 )
-"""The fields of a record that its document has as they are."""
+"""The fields of a record that its document contains unchanged."""
 
 
 @frozen
 class RefChange:
-    """The commit that the apply makes, and the ref that comes to name it.
+    """The commit that the apply makes, and the ref that will name it.
 
     Attributes:
-        old: What HEAD named; None where there was no commit.
+        old: The commit that HEAD named; None if there was none.
         new: The commit.
     """
 
@@ -63,17 +63,17 @@ class RefChange:
 
 @frozen(kw_only=True)
 class ApplyRecord:
-    """What is to be done, without the contents.
+    """The plan of an apply, without the contents.
 
     Attributes:
-        token: A random text, by which temporary files are known.
-        label: What is applied, for messages.
+        token: A random text that identifies temporary files.
+        label: The result's name, for messages.
         checkout: The checkout's path, for messages.
-        head: What HEAD named when the apply began, or None.
+        head: The commit that HEAD named when the apply started, or None.
         branch: The branch that is checked out, or None.
         paths: What is written.
-        folders: The folders around and their modes; None for those that were not there.
-        index_before: The digest of the index file; None where there was none.
+        folders: The folders around and their modes; None for missing ones.
+        index_before: The digest of the index file; None if it was missing.
         index_after: The digest of the new one; None if the index stays.
         index_mode: The permission bits of the index file.
         pack: The name of the pack with the new objects, or None.
@@ -95,11 +95,11 @@ class ApplyRecord:
 
 
 class Journal:
-    """A record with its contents, open.
+    """An open record with its contents.
 
     Attributes:
         record: The record.
-        path: Where it is, for messages.
+        path: Its path, for messages.
         fd: Its folder, open.
     """
 
@@ -110,10 +110,10 @@ class Journal:
         self.record = record
 
     def content(self, number: int, *, after: bool) -> bytes:
-        """Return what stood, or will stand, at a path.
+        """Return a path's former or new content.
 
         Raises:
-            JournalDamaged: It is not what the record says.
+            JournalDamaged: It does not match the record.
         """
         one = self.record.paths[number]
         standing = one.after if after else one.before
@@ -123,10 +123,10 @@ class Journal:
         return content
 
     def index(self, *, after: bool) -> bytes:
-        """Return the index file as it was, or as it will be.
+        """Return the former or the new index file.
 
         Raises:
-            JournalDamaged: It is not what the record says.
+            JournalDamaged: It does not match the record.
         """
         name, digest = (
             ("index.after", self.record.index_after)
@@ -143,7 +143,7 @@ class Journal:
         return self._read(f"objects{suffix}", _MAX_INDEX)
 
     def damaged(self, reason: str) -> JournalDamaged:
-        """Return the error of a journal that is not as it was written."""
+        """Return the error for a damaged journal."""
         return JournalDamaged(Path(self.record.checkout), self.path, reason)
 
     def _read(self, name: str, limit: int) -> bytes:
@@ -175,14 +175,14 @@ def write_journal(
     index_after: bytes | None,
     pack: Mapping[str, bytes],
 ) -> None:
-    """Write a journal; it appears whole and synced, or not at all.
+    """Write a journal; it appears complete and synced, or not at all.
 
     Args:
         fs: The file system.
         git_dir_fd: The git directory, open and locked.
         record: The record.
-        before: A folder with copies of what stands, by path.
-        after: A folder with what will stand, by path.
+        before: A folder with copies of the present files, by path.
+        after: A folder with the new files, by path.
         index_before: The index file.
         index_after: The new one.
         pack: The files of the pack, by suffix.
@@ -224,10 +224,10 @@ def _copied(fs: FileSystem, source: Path, path: bytes, standing: Standing) -> by
 
 
 def open_journal(fs: FileSystem, git_dir_fd: int, git_dir: Path) -> Journal | None:
-    """Open the journal of an interrupted apply; None where there is none.
+    """Open the journal of an interrupted apply; return None if there is none.
 
     Raises:
-        JournalDamaged: It is not as it was written.
+        JournalDamaged: It was changed or damaged since it was written.
         OSError: The system refused.
     """
     path = git_dir / JOURNAL
@@ -259,7 +259,7 @@ def _read_record(fs: FileSystem, fd: int, path: Path) -> ApplyRecord:
 def remove_journal(fs: FileSystem, git_dir_fd: int, git_dir: Path, token: str) -> None:
     """Remove the journal, at once for every reader.
 
-    What can't be deleted is out of sight, and the next apply tries again.
+    Files that can't be deleted are out of sight, and the next apply tries again.
 
     Raises:
         WriteError: It could not be taken out of sight.
@@ -269,7 +269,7 @@ def remove_journal(fs: FileSystem, git_dir_fd: int, git_dir: Path, token: str) -
 
 
 def sweep_journals(fs: FileSystem, git_dir_fd: int, git_dir: Path) -> None:
-    """Remove what killed processes left of journals that never were, or were finished."""
+    """Remove the remains of unfinished or finished journals of killed processes."""
     with suppress(OSError):
         sweep_discarded(fs, git_dir_fd, parent=git_dir)
 
@@ -278,7 +278,7 @@ def sweep_journals(fs: FileSystem, git_dir_fd: int, git_dir: Path) -> None:
 
 
 def encode_record(record: ApplyRecord) -> bytes:
-    """Write a record: a line with the digest of the JSON document that follows it."""
+    """Encode a record: a line with the digest of the JSON document that follows it."""
     document = {
         "format": _FORMAT,
         **{name: getattr(record, name) for name in _AS_IT_IS},
@@ -294,10 +294,10 @@ def encode_record(record: ApplyRecord) -> bytes:
 
 
 def decode_record(content: bytes) -> ApplyRecord:
-    """Read a record.
+    """Decode a record.
 
     Raises:
-        ValueError: It is not as it was written, or of a later release.
+        ValueError: It is damaged, or of a later release.
     """
     digest, _, rest = content.partition(b"\n")
     body = rest.removesuffix(b"\n")

@@ -1,7 +1,7 @@
-"""What an apply would do to a checkout: found out in a scratch repository, nothing is changed.
+"""What an apply would do to a checkout, found in a scratch repository; nothing is changed.
 
-The module is long because a plan is one finding: what each path is in the result, the index and the
-checkout has to be looked at together.
+The module is long because a plan is one finding: each path has to be examined in the result, the
+index and the checkout together.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _MOST_SHOWN_BELOW: Final = 10_000
 
 @frozen(kw_only=True)
 class ApplyOptions:
-    """How a result is brought home.
+    """How a result is applied.
 
     Attributes:
-        files: Globs of the paths that are applied; all if empty.
-        commit: Whether a commit is made of it.
-        message: The commit's message; one of our own if None.
-        branch: A branch that is made for the commit; the checkout is left as it is.
+        files: Globs of the paths to apply; all if empty.
+        commit: Whether to commit it.
+        message: The commit's message; a default one if None.
+        branch: A branch to make for the commit; the checkout stays unchanged.
         hooks: Whether the person's own git commits, with the repository's hooks and signing.
         run_filters: Whether filter programs of the person's configuration run, such as Git LFS.
     """
@@ -70,15 +70,15 @@ class ApplyPlan:
 
     Attributes:
         paths: What is written.
-        already: What stands there already as it should.
-        differences: All that changes, as trees have it.
-        ignored: New files of the result that the repository's rules ignore; they stay out.
-        left_out: What `files` leaves out.
+        already: Paths that have the result's content already.
+        differences: All changes, as differences between trees.
+        ignored: New files of the result that the repository's rules ignore; they are left out.
+        left_out: Paths outside the globs of `files`.
         folders: The folders on the way, and those that make room, with modes; None for new ones.
-        index: The new index; None if it stays as it is.
+        index: The new index; None if it stays unchanged.
         tree: The tree of a commit; None without one.
-        before: The folder with copies of what stands there.
-        after: The folder with what will stand there.
+        before: The folder with copies of the present files.
+        after: The folder with the new files.
     """
 
     paths: tuple[PlannedPath, ...]
@@ -95,13 +95,13 @@ class ApplyPlan:
 
 @frozen(kw_only=True)
 class _Look:
-    """What a plan is made from.
+    """The sources of a plan.
 
     Attributes:
         repository: The person's.
         scratch: Ours.
-        state: How the checkout stands.
-        options: What is asked.
+        state: The state of the checkout.
+        options: The options.
         fs: The file system.
         top_fd: The checkout, open.
     """
@@ -124,12 +124,12 @@ def make_plan(
     options: ApplyOptions,
     fs: FileSystem,
 ) -> ApplyPlan:
-    """Find out what applying a result does to a checkout, which is not changed.
+    """Return what applying a result does to a checkout, which is not changed.
 
     Raises:
-        ApplyRefused: Something of the person's would be lost; lists every path.
+        ApplyRefused: Work of the person would be lost; lists every path.
         ApplyConflict: The checkout's commit changed the same lines.
-        ObjectsMissing: The result or its base is not there.
+        ObjectsMissing: Objects of the result or its base are missing.
         GitFailed: Git can't read something.
         OSError: The system refused.
     """
@@ -149,10 +149,10 @@ def make_plan(
 def plan_branch(
     scratch: Scratch, state: CheckoutState, *, base: str, result: str, options: ApplyOptions
 ) -> tuple[ResultChange, Merged]:
-    """Merge a result into the commit that is checked out, for a branch of its own.
+    """Merge a result into the commit that is checked out, for its own branch.
 
     Raises:
-        ApplyConflict: As `make_plan`, and so are the others.
+        ApplyConflict: As for `make_plan`; so are the others.
     """
     change, head = _sides(scratch, state, base=base, result=result, options=options)
     return change, merge(scratch, change, head, state)
@@ -161,7 +161,7 @@ def plan_branch(
 def _sides(
     scratch: Scratch, state: CheckoutState, *, base: str, result: str, options: ApplyOptions
 ) -> tuple[ResultChange, str]:
-    """Return what the result changed, and the tree that is checked out."""
+    """Return the result's changes, and the tree that is checked out."""
     heads = [] if state.head is None else [state.head]
     base_tree, result_tree, *head = trees_of(scratch, [base, result, *heads])
     change = find_change(scratch, state, base=base_tree, result=result_tree, files=options.files)
@@ -194,12 +194,12 @@ def _uncommitted(
     heads: Mapping[bytes, Leaf],
     contents: Mapping[bytes, Leaf],
 ) -> tuple[dict[bytes, Leaf | None], list[bytes]]:
-    """Return what stands here uncommitted as the session began with it, or as it ended.
+    """Return the uncommitted files that have the content of the result or of its base.
 
-    The merge takes it for the checkout's, instead of what HEAD has.
+    The merge takes these as the checkout's content, instead of that of HEAD.
 
     Returns:
-        All of it, and which of it is as the session ended.
+        All of them, and the paths that have the result's content.
     """
     laid: dict[bytes, Leaf | None] = {}
     done = []
@@ -289,7 +289,7 @@ def _decided(
 def _tree_of_commit(
     look: _Look, merged: Merged, head: str, staged: Mapping[bytes, Leaf | None]
 ) -> str:
-    """Return HEAD's tree with what is staged: the merged one if that is all that differs."""
+    """Return HEAD's tree with what is staged: the merged one if there is no other difference."""
     if merged.ours == head and len(staged) == len(merged.differences):
         return merged.tree
     return look.scratch.changed_tree(head, staged, "index.commit")
@@ -301,7 +301,7 @@ def _ignored(
     heads: Mapping[bytes, Leaf],
     standing: Mapping[bytes, Standing],
 ) -> set[bytes]:
-    """Return which of the paths that stand here and that HEAD does not have are ignored."""
+    """Return the changed paths that are here, that HEAD does not have and that are ignored."""
     there = [
         one.path
         for one in merged.differences
@@ -312,7 +312,7 @@ def _ignored(
 
 
 def _outside(look: _Look, merged: Merged) -> set[bytes]:
-    """Return the new paths that a sparse checkout leaves out."""
+    """Return the new paths outside a sparse checkout."""
     sparse, new = look.state.sparse, [one.path for one in merged.differences if one.old is None]
     if sparse is None or not new:
         return set()
@@ -320,12 +320,12 @@ def _outside(look: _Look, merged: Merged) -> set[bytes]:
 
 
 def _no_folder(standing: Standing) -> Standing:
-    """Return what stands at a path; folders are recorded by themselves."""
+    """Return a path's state, absent if it is a folder; folders are recorded separately."""
     return ABSENT if standing.kind is Kind.FOLDER else standing
 
 
 def _with_modes_kept(before: Standing, after: Standing) -> Standing:
-    """Return what will stand at a path: a file that only few may read stays so."""
+    """Return a path's new state: a restricted file keeps its permission bits."""
     if before.kind is Kind.FILE and after.kind is Kind.FILE:
         executable = bool(after.mode & 0o100)
         if executable == bool(before.mode & 0o100):
@@ -336,7 +336,7 @@ def _with_modes_kept(before: Standing, after: Standing) -> Standing:
 def _contents(
     look: _Look, head: str, standing: Mapping[bytes, Standing], before: Path
 ) -> dict[bytes, Leaf]:
-    """Return what stands at paths, each as git would store it."""
+    """Return the content of paths as git would store it."""
     paths = [path for path, one in standing.items() if one.kind in {Kind.FILE, Kind.LINK}]
     if not paths:
         return {}
@@ -344,7 +344,7 @@ def _contents(
     index = look.scratch.index_of(head, "index.standing", before.name)
     heads = look.scratch.files_of(head)
     known: dict[bytes, Leaf | None] = dict.fromkeys((set(standing) - set(paths)) & set(heads))
-    if not look.state.settings.trusts_modes:  # a file then has the mode that the index says
+    if not look.state.settings.trusts_modes:  # then the index has the file's mode
         entries = {path: look.state.index.get(path) for path in paths}
         known |= {path: one.leaf for path, one in entries.items() if one is not None}
     if known:
@@ -385,7 +385,7 @@ def _person(look: _Look) -> dict[str, str]:
 
 
 def _filtered(look: _Look, index: OwnRepository, paths: Sequence[bytes]) -> list[BlockedPath]:
-    """Return the paths that a filter program of the person's is in charge of."""
+    """Return the paths that a filter program of the person handles."""
     if look.options.run_filters or not look.state.settings.filters():
         return []
     look.scratch.info("attributes", look.state.attributes)
@@ -401,7 +401,7 @@ def _filtered(look: _Look, index: OwnRepository, paths: Sequence[bytes]) -> list
 def _checked_out(
     look: _Look, index: OwnRepository, written: Sequence[Difference]
 ) -> dict[bytes, Standing]:
-    """Have git write what files will hold, and return what will stand at each path."""
+    """Have git write the new files, and return the new state of each path."""
     look.scratch.info("attributes", look.state.attributes)
     present = [one.path for one in written if one.new is not None]
     where, also = _converting(look, index)
@@ -421,7 +421,7 @@ def _checked_out(
 
 
 def _new_index(look: _Look, staged: Mapping[bytes, Leaf | None]) -> bytes | None:
-    """Return the person's index with what is staged; None if nothing is."""
+    """Return the person's index with the staged changes; None if there are none."""
     current = {path: entry.leaf for path, entry in look.state.index.items()}
     changes = {path: leaf for path, leaf in staged.items() if current.get(path) != leaf}
     if not changes:
@@ -437,13 +437,13 @@ def _new_index(look: _Look, staged: Mapping[bytes, Leaf | None]) -> bytes | None
     return index.index.read_bytes()
 
 
-# -------------------------------------------------------------------------- what stands around
+# ---------------------------------------------------------------------------- the surroundings
 
 
 def _around(
     look: _Look, written: Sequence[Difference], standing: Mapping[bytes, Standing]
 ) -> tuple[list[bytes], list[BlockedPath]]:
-    """Return the folders that make room for files, and what is in the way of paths."""
+    """Return the folders that make room for files, and the obstacles on the paths."""
     gone = {one.path for one in written if one.new is None}
     rooms: list[bytes] = []
     blocked: list[BlockedPath] = []
@@ -474,7 +474,7 @@ def _on_the_way(look: _Look, path: bytes, gone: set[bytes]) -> list[BlockedPath]
 
 
 def _is_other(look: _Look, path: bytes) -> bool:
-    """Return whether something stands where a folder has to be."""
+    """Return whether something other than a folder is where a folder has to be."""
     standing, _ = look_at(look.fs, look.top_fd, path)
     return standing.kind not in {Kind.ABSENT, Kind.FOLDER}
 
@@ -482,7 +482,7 @@ def _is_other(look: _Look, path: bytes) -> bool:
 def _names_afterwards(
     look: _Look, new: Sequence[bytes], written: Sequence[Difference], gone: set[bytes]
 ) -> dict[bytes, set[bytes]]:
-    """Return what the folders on the way to new paths will hold."""
+    """Return the names that the folders on the way to new paths will contain."""
     present: dict[bytes, set[bytes]] = {}
     for folder in {b"", *folders_above(new)}:
         names = map(os.fsencode, names_in(look.fs, look.top_fd, folder))
@@ -500,7 +500,7 @@ def _names_afterwards(
 
 
 def _drop_emptied(look: _Look, present: dict[bytes, set[bytes]], gone: set[bytes]) -> None:
-    """Take folders out that lose all that they hold."""
+    """Remove folders that lose all their entries."""
     for folder in sorted(folders_above(gone), reverse=True):
         above, _, name = folder.rpartition(b"/")
         if above not in present or name not in present[above]:

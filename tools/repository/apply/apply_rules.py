@@ -1,4 +1,4 @@
-"""What may be written into a checkout: decided from facts, without a look at a disk."""
+"""What may be written into a checkout: decided from facts, without reading a disk."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ _KINDS: Final = {
 
 @frozen(kw_only=True)
 class PathFacts:
-    """All that decides about one path.
+    """All facts that decide about one path.
 
     Attributes:
-        head: What the commit that is checked out has there.
-        ours: What the merge took for the checkout's; differs from `head` where the session began
-            with changes that are not committed, and they still stand there.
-        merged: What it is to become.
-        index: What the index has.
-        standing: What stands there.
-        content: What stands there as git would store it; None if it is neither file nor link.
+        head: Its content in the commit that is checked out.
+        ours: What the merge took as the checkout's content; differs from `head` where the session
+            started with uncommitted changes that are still here.
+        merged: Its new content.
+        index: Its entry in the index.
+        standing: Its state in the checkout.
+        content: Its content in the checkout as git would store it; None if it is neither file nor
+            link.
         ignored: Whether the repository's rules ignore it.
-        outside: Whether it is new, and a sparse checkout leaves it out.
+        outside: Whether it is new, and outside a sparse checkout.
     """
 
     head: Leaf | None
@@ -52,16 +53,16 @@ class PathFacts:
 
 
 class Action(Enum):
-    """What is done with a path."""
+    """What to do with a path."""
 
     WRITE = auto()
-    WRITE_UNSTAGED = auto()  # the index has what it had: the person did not stage their part
+    WRITE_UNSTAGED = auto()  # the index stays: the person did not stage their part
     ALREADY = auto()
-    ALREADY_STAGED = auto()  # only the index has to be told
+    ALREADY_STAGED = auto()  # only the index changes
 
 
 def decide(facts: PathFacts, *, committing: bool) -> Action | Obstacle:
-    """Return what is done with a path, or why nothing can be done."""
+    """Return what to do with a path, or why nothing can be done."""
     blocked = _by_kind(facts)
     if blocked is not None:
         return blocked
@@ -86,7 +87,7 @@ def _by_kind(facts: PathFacts) -> Obstacle | None:
 
 
 def _unsaved(facts: PathFacts, staged: Leaf | None) -> Obstacle:
-    """Return what of the person's would be lost."""
+    """Return which work of the person would be lost."""
     if staged != facts.head:
         return Obstacle.STAGED
     if facts.head is not None:
@@ -95,12 +96,12 @@ def _unsaved(facts: PathFacts, staged: Leaf | None) -> Obstacle:
 
 
 def unsafe_name(path: bytes) -> bool:
-    """Return whether a part of a path passes for `.git`, `.` or `..` on some system."""
+    """Return whether some system takes a part of a path for `.git`, `.` or `..`."""
     return any(_is_unsafe(one) for one in path.split(b"/"))
 
 
 def unsafe_paths(paths: Iterable[bytes]) -> list[BlockedPath]:
-    """Return the paths that can't be written anywhere."""
+    """Return the paths that must not be written on any system."""
     return [
         BlockedPath(path.decode("utf-8", "surrogateescape"), Obstacle.UNSAFE_NAME)
         for path in paths
@@ -118,7 +119,7 @@ def _is_unsafe(name: bytes) -> bool:
 
 
 def case_key(path: bytes) -> str:
-    """Return what two names have in common that some systems take for one."""
+    """Return a key that is equal for names that some systems treat as one."""
     text = path.decode("utf-8", "surrogateescape")
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
@@ -130,7 +131,7 @@ def case_clashes(
 
     Args:
         new: Paths that the checkout did not have.
-        present: What each folder on the way will hold, without what is deleted.
+        present: The names that each folder on the way will contain, without what is deleted.
     """
     found = []
     for path in new:

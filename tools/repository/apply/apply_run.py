@@ -1,4 +1,4 @@
-"""A journal carried out, taken back, or taken up again after a kill."""
+"""Carrying out a journal, undoing it, or resuming it after a kill."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .checkout_state import CheckoutState, read_head, read_index_bytes, require_
 
 
 def checkout_at(checkout: Path, services: ApplyServices) -> UserRepository:
-    """Find the repository of a checkout that may be written to.
+    """Return the repository of a checkout that may be written to.
 
     Raises:
         NotARepository: There is none.
-        CheckoutUnsupported: Nothing should be written to it.
+        CheckoutUnsupported: It is not safe to write to.
     """
     repository = UserRepository.at(checkout, services.git)
     require_plain_checkout(repository, user=os.geteuid())
@@ -43,7 +43,7 @@ def checkout_at(checkout: Path, services: ApplyServices) -> UserRepository:
 
 @contextmanager
 def locked(repository: UserRepository, services: ApplyServices) -> Iterator[int]:
-    """Hold the git directory: one apply at a time, its git processes included."""
+    """Lock the git directory: one apply at a time, its git processes included."""
     lock = DirectoryLock(
         services.fs, repository.git_dir, timeout_s=services.lock_timeout_s, follow=True
     )
@@ -58,10 +58,10 @@ def locked(repository: UserRepository, services: ApplyServices) -> Iterator[int]
 
 
 def require_finished(repository: UserRepository, services: ApplyServices, git_dir_fd: int) -> None:
-    """Refuse while an interrupted apply waits.
+    """Refuse while there is an interrupted apply.
 
     Raises:
-        UnfinishedApply: One does.
+        UnfinishedApply: There is one.
     """
     journal = open_journal(services.fs, git_dir_fd, repository.git_dir)
     if journal is not None:
@@ -73,7 +73,7 @@ def require_finished(repository: UserRepository, services: ApplyServices, git_di
 def open_steps(
     repository: UserRepository, services: ApplyServices, git_dir_fd: int
 ) -> Iterator[Steps | None]:
-    """Open the steps of the journal that is there; None where there is none.
+    """Open the steps of the existing journal; None if there is none.
 
     Raises:
         JournalDamaged: It can't be used.
@@ -99,11 +99,11 @@ def open_steps(
 def carry_out(
     repository: UserRepository, services: ApplyServices, git_dir_fd: int, state: CheckoutState
 ) -> None:
-    """Do what the journal says; take it back where something is in the way.
+    """Carry out the journal; undo everything if a step fails.
 
     Raises:
         CheckoutBusy: Another program holds the index; nothing was changed.
-        CheckoutChanged: The checkout is not as it was when it was looked at; all was taken back.
+        CheckoutChanged: The checkout changed since it was inspected; everything was undone.
         ApplyFailed: The system refused.
     """
     with open_steps(repository, services, git_dir_fd) as steps:
@@ -126,7 +126,7 @@ def carry_out(
 
 
 def _taken_back(steps: Steps, error: BaseException) -> None:
-    """Restore what stood, and raise what the caller is to know; what stays stays in the journal."""
+    """Restore the former state and raise the caller's error; if that fails, the journal remains."""
     top = steps.repository.work_tree
     try:
         go_back(steps)
@@ -139,7 +139,7 @@ def _taken_back(steps: Steps, error: BaseException) -> None:
 
 
 def _require_unchanged(steps: Steps, state: CheckoutState) -> None:
-    """Refuse if the checkout is not as it was when the plan was made."""
+    """Refuse if the checkout changed since the plan was made."""
     if read_head(steps.repository) != (state.head, state.branch):
         raise CheckoutChanged(steps.repository.work_tree, ["HEAD"])
     if read_index_bytes(steps.repository, steps.fs) != state.index_bytes:
@@ -148,7 +148,7 @@ def _require_unchanged(steps: Steps, state: CheckoutState) -> None:
 
 
 def go_forward(steps: Steps) -> None:
-    """Bring all to its new state, the index last."""
+    """Bring everything to its new state, the index last."""
     steps.install_objects()
     steps.settle(after=True)
     steps.move_ref(after=True)
@@ -157,7 +157,7 @@ def go_forward(steps: Steps) -> None:
 
 
 def go_back(steps: Steps) -> None:
-    """Bring all to its former state."""
+    """Bring everything to its former state."""
     steps.settle(after=False)
     steps.move_ref(after=False)
     steps.restore_index()
@@ -166,5 +166,5 @@ def go_back(steps: Steps) -> None:
 
 
 def forget(steps: Steps) -> None:
-    """Remove the journal: all is in one of its two states, and synced."""
+    """Remove the journal: everything is in one of its two states, and synced."""
     remove_journal(steps.fs, steps.git_dir_fd, steps.repository.git_dir, steps.journal.record.token)

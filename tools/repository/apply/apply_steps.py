@@ -1,11 +1,11 @@
-"""The steps of an apply, forward or back: each looks at what stands and does what is missing.
+"""The steps of an apply, forward or back: each examines the present state and does the rest.
 
-So a step can be done again after a kill at any instant. Nothing is written over that is neither
-what stood nor what is to stand: all paths are looked at before the first is changed, and each once
-more right before its rename. A change by another program between that look and the rename, some
+So a step can be repeated after a kill at any instant. Nothing is overwritten that is in neither its
+former nor its new state: all paths are examined before the first is changed, and each once more
+right before its rename. A change by another program between that look and the rename, some
 microseconds, would be lost.
 
-The module is long because each step stands beside the way back from it.
+The module is long because it holds each step beside its reversal.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _TEMPORARY: Final = ".agentforge-apply-"
 
 @define(slots=False, kw_only=True)
 class Steps:
-    """What the steps work on.
+    """The resources of the steps.
 
     Attributes:
         fs: The file system.
         repository: The person's repository.
-        journal: What is to be done.
+        journal: The changes to make.
         top_fd: The checkout, open.
         git_dir_fd: The git directory, open and locked.
     """
@@ -65,7 +65,7 @@ class Steps:
     # -------------------------------------------------------------------------------- the index
 
     def hold_index(self) -> None:
-        """Take git's lock of the index, or see that it is ours still.
+        """Take git's lock of the index, unless it is ours already.
 
         Raises:
             CheckoutBusy: Another program has it.
@@ -89,13 +89,13 @@ class Steps:
         return os.path.samestat(lock, self.fs.stat(LOCK, dir_fd=self.journal.fd))
 
     def release_index(self) -> None:
-        """Let go of git's lock of the index, if it is ours."""
+        """Release git's lock of the index, if it is ours."""
         if self.holds_index():
             self.fs.unlink(INDEX_LOCK, dir_fd=self.git_dir_fd)
             self.fs.fsync(self.git_dir_fd)
 
     def install_index(self) -> None:
-        """Put the new index in place by a rename of its lock, which ends with that.
+        """Put the new index in place by renaming its lock, which releases it.
 
         Raises:
             OSError: The system refused.
@@ -119,7 +119,7 @@ class Steps:
         self.fs.fsync(self.git_dir_fd)
 
     def restore_index(self) -> None:
-        """Put the index back as it was; its lock stays.
+        """Restore the former index; its lock stays.
 
         Raises:
             OSError: The system refused.
@@ -146,10 +146,11 @@ class Steps:
         self.fs.fsync(self.git_dir_fd)
 
     def _keep_index_time(self, fd: int) -> None:
-        """Give a new index the time of the one in place.
+        """Set a new index's time to that of the one in place.
 
-        Git takes a file of the same size for unchanged by whole seconds, unless it is as young as
-        the index. Under a newer time, what the person edited right after `git add` would be hidden.
+        Git compares times in whole seconds: a file of the same size counts as unchanged unless it
+        is as recent as the index. Under a newer time, the person's edits right after `git add`
+        would be hidden.
         """
         mtime_ns = self._index_time_ns()
         if mtime_ns is not None:
@@ -162,7 +163,7 @@ class Steps:
             return None
 
     def index_stands(self) -> bool:
-        """Return whether the index is as it was, or as it will be."""
+        """Return whether the index is in its former or its new state."""
         record = self.journal.record
         return record.index_after is None or self._index_digest() in {
             record.index_before,
@@ -179,10 +180,10 @@ class Steps:
     # -------------------------------------------------------------------------------- the files
 
     def require_known(self) -> None:
-        """Look at all paths and the index; each is as it was or as it is to become.
+        """Check that each path and the index are in their former or their new state.
 
         Raises:
-            ApplyDiverged: Some are neither.
+            ApplyDiverged: Some are in neither.
         """
         blocked = [
             self._changed(number)
@@ -198,7 +199,7 @@ class Steps:
             raise ApplyDiverged(self.repository.work_tree, blocked, journal=self.journal.path)
 
     def _side(self, number: int) -> str | None:
-        """Return on which side a path is, or None; one that does not change is on the latter."""
+        """Return the side that a path is on, or None; "after" for an unchanging path."""
         one = self.journal.record.paths[number]
         found = self._found(one.path)
         if found.same(one.after):
@@ -206,7 +207,7 @@ class Steps:
         return "before" if found.same(one.before) else None
 
     def _found(self, path: bytes) -> Standing:
-        """Return what stands at a path, as far as it is no folder or link on the way to others."""
+        """Return a path's state; absent for a folder or a link on the way to other paths."""
         found, _ = look_at(self.fs, self.top_fd, path)
         if found.kind is Kind.FOLDER and path in self.journal.record.folders:
             return ABSENT
@@ -221,7 +222,7 @@ class Steps:
         return {one.path for one in paths if Kind.LINK in {one.before.kind, one.after.kind}}
 
     def settle(self, *, after: bool) -> None:
-        """Bring all paths to one side: what goes first, then what comes, each by a rename.
+        """Bring all paths to one side: removals first, then additions, each by a rename.
 
         Raises:
             ApplyDiverged: A path was changed meanwhile; what was done stays done.
@@ -279,7 +280,7 @@ class Steps:
             return ABSENT
 
     def _require_known(self, number: int, found: Standing) -> None:
-        """Refuse to replace what is on neither side."""
+        """Refuse to replace a path that is on neither side."""
         one = self.journal.record.paths[number]
         if not (found.same(one.before) or found.same(one.after)):
             raise ApplyDiverged(
@@ -289,7 +290,7 @@ class Steps:
             )
 
     def _changed(self, number: int) -> BlockedPath:
-        """Return a path that is on neither side, with where the journal has it."""
+        """Return a path that is on neither side, with its places in the journal."""
         one = self.journal.record.paths[number]
         kept = " and ".join(
             f"{side}/{number:06d}" if standing.kind in {Kind.FILE, Kind.LINK} else f"none {side}"
@@ -309,10 +310,10 @@ class Steps:
     def _drop_folders(
         self, going: Iterable[bytes], coming: Iterable[bytes], *, after: bool
     ) -> None:
-        """Remove the folders that are empty now and that this side has no need of."""
+        """Remove the folders that are empty now and not needed on this side."""
         folders = self.journal.record.folders
         needed = set(folders_above(coming))
-        if after:  # as git does: those that lost a file, and those that stand where a file comes
+        if after:  # as git does: those that lost a file, and those in the place of a new file
             places = set(coming)
             dropped = set(folders_above(going))
             dropped |= {one for one in folders if places & {one, *folders_above([one])}}
@@ -350,7 +351,7 @@ class Steps:
     # -------------------------------------------------------------------- objects and the branch
 
     def install_objects(self) -> None:
-        """Add the new objects to the repository, as one pack; done again, it does nothing.
+        """Add the new objects to the repository, as one pack; a repetition does nothing.
 
         Raises:
             OSError: The system refused.
@@ -366,7 +367,7 @@ class Steps:
         )
 
     def move_ref(self, *, after: bool) -> None:
-        """Have HEAD's branch name the new commit, or again the old one.
+        """Set HEAD's branch to the new commit, or back to the old one.
 
         Raises:
             ApplyDiverged: HEAD names neither.
@@ -399,13 +400,13 @@ class Steps:
 
 
 def install_pack(fs: FileSystem, objects: Path, name: str, files: dict[str, bytes]) -> None:
-    """Add a pack to a repository's objects: durable, and seen by git when it is whole.
+    """Add a pack to a repository's objects: durable, and visible to git once it is complete.
 
     Args:
         fs: The file system.
         objects: The directory of objects.
         name: The pack's name, without a suffix.
-        files: Its content by suffix; git sees it by `.idx`, which comes last.
+        files: Its content by suffix; git finds it by `.idx`, which is written last.
 
     Raises:
         OSError: The system refused.
@@ -436,7 +437,7 @@ def _create(
     mode: int,
     mtime_ns: int | None = None,
 ) -> None:
-    """Write a file anew, durably, as the folder's owner's."""
+    """Replace a file by a new one, durably, owned by the folder's owner."""
     with suppress(FileNotFoundError):
         fs.unlink(name, dir_fd=folder_fd)
     fd = fs.open(name, CREATE_FLAGS, 0o600, dir_fd=folder_fd)
@@ -450,5 +451,5 @@ def _create(
 
 
 def digest_of(content: bytes | None) -> str | None:
-    """Return the digest of a file's content; None of no file."""
+    """Return the digest of a file's content; None if there is no file."""
     return None if content is None else hashlib.sha256(content).hexdigest()

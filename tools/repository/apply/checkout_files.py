@@ -1,4 +1,4 @@
-"""What stands at paths of a checkout: looked at and copied by descriptors, over no link."""
+"""The files at paths of a checkout: examined and copied by descriptors, through no link."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ...base.files.regular_file import read_descriptor
 from ...base.files.safe_path import directory_beneath
 
 MAX_FILE: Final = 256 << 20
-"""The largest file that is kept for going back, in bytes."""
+"""The largest file that is saved for going back, in bytes."""
 _MAX_ATTRIBUTES: Final = 1 << 20
 
 
 class Kind(Enum):
-    """What can stand at a path."""
+    """The kinds of entries at a path."""
 
     ABSENT = "absent"
     FILE = "file"
@@ -38,14 +38,14 @@ class Kind(Enum):
 
 @frozen
 class Standing:
-    """What stands at a path.
+    """The state of a path.
 
     Attributes:
-        kind: What it is.
+        kind: The kind of its entry.
         mode: Its permission bits.
-        sha256: The digest of its content, or of what a link says.
+        sha256: The digest of its content, or of a link's target.
         mtime_ns: When its content was last changed, in nanoseconds.
-        blocker: Of what can't be reached, the folder on the way that is none.
+        blocker: If it can't be reached, what is in place of a folder on the way.
     """
 
     kind: Kind
@@ -55,7 +55,7 @@ class Standing:
     blocker: str = ""
 
     def same(self, other: Standing) -> bool:
-        """Return whether the content, and whether it can be executed, are the same."""
+        """Return whether the content and the executable bit are the same."""
         return (
             self.kind is other.kind
             and self.sha256 == other.sha256
@@ -76,8 +76,8 @@ class PlannedPath:
 
     Attributes:
         path: The path.
-        before: What stands there.
-        after: What will stand there: of a file, the mode that git gives it.
+        before: Its present state.
+        after: Its new state: for a file, with the mode that git gives it.
     """
 
     path: bytes
@@ -86,12 +86,12 @@ class PlannedPath:
 
 
 def parts_of(path: bytes) -> list[str]:
-    """Return a path's components, as the system's functions take them."""
+    """Return a path's components, for the system's functions."""
     return [os.fsdecode(one) for one in path.split(b"/")]
 
 
 def folders_above(paths: Iterable[bytes]) -> list[bytes]:
-    """Return all folders that the paths lie in, the upper before the lower."""
+    """Return all folders that contain the paths, the upper before the lower."""
     found = set()
     for path in paths:
         parts = path.split(b"/")
@@ -101,7 +101,7 @@ def folders_above(paths: Iterable[bytes]) -> list[bytes]:
 
 @contextmanager
 def passing_over_absent() -> Iterator[None]:
-    """Pass over a path that is not there, or lies behind what is no folder."""
+    """Ignore errors for a path that is missing or has no folder above it."""
     try:
         yield
     except OSError as error:
@@ -110,10 +110,10 @@ def passing_over_absent() -> Iterator[None]:
 
 
 def look_at(fs: FileSystem, top_fd: int, path: bytes) -> tuple[Standing, bytes]:
-    """Return what stands at a path, and its content.
+    """Return the state of a path, and its content.
 
     Raises:
-        OSError: The system would not read it.
+        OSError: It can't be read.
     """
     *above, name = parts_of(path)
     try:
@@ -130,10 +130,10 @@ def look_at(fs: FileSystem, top_fd: int, path: bytes) -> tuple[Standing, bytes]:
 
 
 def look_in(fs: FileSystem, folder_fd: int, name: str) -> tuple[Standing, bytes]:
-    """Return what a folder has under a name, and its content.
+    """Return the state of a folder's entry, and its content.
 
     Raises:
-        OSError: The system would not read it; `FileNotFoundError` if there is nothing.
+        OSError: It can't be read; `FileNotFoundError` if it is missing.
     """
     status = fs.stat(name, dir_fd=folder_fd)
     mode = stat.S_IMODE(status.st_mode)
@@ -162,15 +162,15 @@ def _digest(content: bytes) -> str:
 def copy_of(
     fs: FileSystem, top_fd: int, paths: Iterable[bytes], target: Path
 ) -> dict[bytes, Standing]:
-    """Copy what stands at paths into a folder of our own, under the same names.
+    """Copy the files at paths into a folder of our own, under the same names.
 
-    Files and links are copied; the attributes files of the folders on the way come along.
+    Files and links are copied, and the attributes files of the folders on the way.
 
     Returns:
-        What stands at each path.
+        The state of each path.
 
     Raises:
-        OSError: The system would not read or write something.
+        OSError: A file can't be read or written.
     """
     paths = list(paths)
     found = {}
@@ -199,7 +199,7 @@ def _put(target: Path, path: bytes, standing: Standing, content: bytes) -> None:
 
 
 def folder_modes(fs: FileSystem, top_fd: int, folders: Iterable[bytes]) -> dict[bytes, int | None]:
-    """Return the permission bits of folders; None for each that is not there."""
+    """Return the permission bits of folders; None for each that is missing."""
     found: dict[bytes, int | None] = {}
     for folder in folders:
         standing, _ = _no_content(fs, top_fd, folder)
@@ -217,7 +217,7 @@ def _no_content(fs: FileSystem, top_fd: int, path: bytes) -> tuple[Standing, byt
 
 
 def names_in(fs: FileSystem, top_fd: int, folder: bytes) -> list[str]:
-    """Return what a folder holds; nothing if it is none."""
+    """Return the names in a folder; none if it is no folder."""
     above = parts_of(folder) if folder else []
     with suppress(OSError), directory_beneath(fs, top_fd, above) as fd:
         return fs.listdir(fd)
@@ -227,10 +227,10 @@ def names_in(fs: FileSystem, top_fd: int, folder: bytes) -> list[str]:
 def contents_below(
     fs: FileSystem, top_fd: int, folder: bytes, limit: int
 ) -> tuple[list[bytes], list[bytes]]:
-    """Return the files and the folders below a folder, at most so many.
+    """Return the files and the folders below a folder; stop after a folder that reaches `limit`.
 
     Raises:
-        OSError: The system would not list one.
+        OSError: A folder can't be listed.
     """
     files: list[bytes] = []
     folders: list[bytes] = []

@@ -1,4 +1,4 @@
-"""How a person's checkout stands, read without running anything of theirs."""
+"""The state of a person's checkout, read without running any program of theirs."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _OPERATIONS: Final = (
 
 @frozen
 class CheckoutState:
-    """How a checkout stands at one moment.
+    """The state of a checkout at one moment.
 
     Attributes:
         top: The checkout.
-        head: The commit that is checked out; None where there is none yet.
-        branch: The full name of its branch; None where HEAD is detached.
-        index_bytes: The index file; None where there is none.
-        index: What the index has, by path; without what is in conflict.
+        head: The commit that is checked out; None if there is none yet.
+        branch: The full name of its branch; None if HEAD is detached.
+        index_bytes: The index file; None if it is missing.
+        index: The index's entries, by path; without those in conflict.
         unmerged: The paths in conflict.
         settings: The configuration.
         attributes: The repository's own attributes, `info/attributes`.
         excludes: The repository's own ignore rules, `info/exclude`.
-        sparse: What a sparse checkout has, `info/sparse-checkout`; None where it is none.
+        sparse: The content of `info/sparse-checkout`; None unless the checkout is sparse.
     """
 
     top: Path
@@ -65,7 +65,7 @@ def read_state(
     fs: FileSystem,
     environment: Mapping[str, str],
 ) -> CheckoutState:
-    """Read how a checkout stands.
+    """Read the state of a checkout.
 
     Args:
         repository: The person's repository.
@@ -74,7 +74,7 @@ def read_state(
         environment: The person's environment.
 
     Raises:
-        ReadError: A file of the repository is none, or can't be read.
+        ReadError: A file of the repository is no regular file, or can't be read.
         GitFailed: Git can't read it.
     """
     head, branch = read_head(repository)
@@ -113,7 +113,7 @@ def read_head(repository: UserRepository) -> tuple[str | None, str | None]:
     lines = os.fsdecode(both.stdout).splitlines()
     if both.exit_code == 0 and len(lines) == 2:
         return lines[0], None if lines[1] == "HEAD" else lines[1]
-    # no commit yet, or "HEAD" is the name of a branch or tag, too
+    # There is no commit yet, or "HEAD" is also the name of a branch or tag.
     named = repository.run("symbolic-ref", "--quiet", "HEAD", accept=(0, 1))
     found = repository.run(
         *("rev-parse", "--verify", "--quiet", "--end-of-options", "HEAD^{commit}"),
@@ -126,7 +126,7 @@ def read_head(repository: UserRepository) -> tuple[str | None, str | None]:
 
 
 def read_index_bytes(repository: UserRepository, fs: FileSystem) -> bytes | None:
-    """Return the index file, or None where there is none."""
+    """Return the index file, or None if it is missing."""
     path = repository.index
     return read_regular_file(fs, os.fspath(path), path=path, max_bytes=MAX_INDEX)
 
@@ -134,10 +134,10 @@ def read_index_bytes(repository: UserRepository, fs: FileSystem) -> bytes | None
 def list_index(
     repository: UserRepository, scratch: OwnRepository, content: bytes, fs: FileSystem
 ) -> list[tuple[bytes, IndexEntry]]:
-    """Return what an index has, by a copy of it that stays in the scratch repository."""
+    """Return the entries of an index, from a copy that stays in the scratch repository."""
     assert scratch.index is not None  # noqa: S101 (the scratch was made with one)
     scratch.index.write_bytes(content)
-    for path in repository.git_dir.glob("sharedindex.*"):  # what a split index stands on
+    for path in repository.git_dir.glob("sharedindex.*"):  # the basis of a split index
         shared = read_regular_file(fs, os.fspath(path), path=path, max_bytes=MAX_INDEX)
         if shared is not None:
             (scratch.git_dir / path.name).write_bytes(shared)
@@ -145,7 +145,7 @@ def list_index(
 
 
 def require_plain_checkout(repository: UserRepository, *, user: int) -> None:
-    """Refuse a checkout that nothing should be written to.
+    """Refuse a checkout that is not safe to write to.
 
     Raises:
         CheckoutUnsupported: It belongs to another user, or its repository names it as its checkout
@@ -177,10 +177,11 @@ def _gitfile_names(entry: Path, git_dir: Path) -> bool:
 
 
 def require_no_operation(repository: UserRepository, state: CheckoutState) -> None:
-    """Refuse a checkout in the middle of an operation of git.
+    """Refuse a checkout in which a git operation is in progress.
 
     Raises:
-        OperationUnderWay: A rebase, merge, cherry-pick, revert or bisect is, or conflicts are left.
+        OperationUnderWay: A rebase, merge, cherry-pick, revert or bisect is in progress, or
+            conflicts are left.
     """
     for name, operation, finish in _OPERATIONS:
         if os.path.lexists(repository.git_dir / name):

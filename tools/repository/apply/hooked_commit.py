@@ -1,4 +1,4 @@
-"""A commit by the person's own git, with their hooks, signing and configuration: only if asked."""
+"""A commit by the person's own git, with their hooks, signing and configuration: if asked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def commit_with_hooks(
 
     Args:
         repository: The repository.
-        paths: What is committed; all of it is staged.
+        paths: The paths to commit; all of them are staged.
         message: The commit's message.
         environment: The person's environment.
 

@@ -1,7 +1,7 @@
 """A result as a change of a checkout's commit: the three-way merge, in a scratch repository.
 
-What a result changed is told by comparing it with its base, whatever the checkout's history is: the
-merge is one of three commits that are made for it, the base, the checkout's tree and the result.
+A result's changes are its differences from its base, whatever the checkout's history is: the merge
+is one of three commits that are made for it, the base, the checkout's tree and the result.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class ObjectsMissing(RepositoryError):
     clone, fetch them with git first."""
     revision: str
     output: str
-    """What git said."""
+    """What git printed."""
 
 
 @frozen
 class Merged:
-    """What a checkout becomes.
+    """The checkout after the merge.
 
     Attributes:
-        ours: The tree that the checkout has, as far as it concerns the result.
-        tree: The tree that it becomes.
-        differences: Where the two differ.
+        ours: The checkout's present tree, as far as it concerns the result.
+        tree: The merged tree.
+        differences: The differences between the two.
     """
 
     ours: str
@@ -50,14 +50,14 @@ class Merged:
 
 @frozen
 class ResultChange:
-    """What a result changed of its base, as far as it is brought home.
+    """The changes of a result since its base that are applied.
 
     Attributes:
         base: The base's tree.
         theirs: The result's tree, without what is left out.
-        differences: What it changed.
+        differences: The changes.
         ignored: The new files that the repository's rules ignore; they are left out.
-        left_out: What `files` leaves out.
+        left_out: Paths outside the globs of `files`.
     """
 
     base: str
@@ -70,8 +70,8 @@ class ResultChange:
 def path_filter(patterns: Sequence[str]) -> Callable[[bytes], bool]:
     """Return a test of paths against globs; without a glob, every path passes.
 
-    A glob without "/" fits a name at any depth, another the path from the top; `**` stands for any
-    number of folders. What fits a folder fits all that is in it.
+    A glob without "/" matches a name at any depth, another one the path from the top; `**` matches
+    any number of folders. A glob that matches a folder matches everything in it.
     """
     if not patterns:
         return lambda _: True
@@ -92,7 +92,7 @@ def trees_of(scratch: Scratch, revisions: Sequence[str]) -> list[str]:
     """Return the trees of commits or trees by their ids.
 
     Raises:
-        ObjectsMissing: One is not there.
+        ObjectsMissing: One is missing.
     """
     trees = []
     for revision, tree in zip(revisions, scratch.trees_of(revisions), strict=True):
@@ -105,12 +105,12 @@ def trees_of(scratch: Scratch, revisions: Sequence[str]) -> list[str]:
 def find_change(
     scratch: Scratch, state: CheckoutState, *, base: str, result: str, files: Sequence[str]
 ) -> ResultChange:
-    """Return what a result's tree changed of its base's, without what the rules ignore.
+    """Return the changes of a result's tree since its base's, without ignored files.
 
     A submodule is no file of a workspace: one that is missing in the result stays.
 
     Raises:
-        ApplyRefused: It has names that are written nowhere.
+        ApplyRefused: It has names that must not be written on any system.
         GitFailed: Git can't read something.
     """
     found = scratch.differences(base, result)
@@ -137,7 +137,7 @@ def _is_missing_submodule(one: Difference, taken: set[bytes]) -> bool:
 
 
 def _after(files: Mapping[bytes, Leaf], differences: Sequence[Difference]) -> Mapping[bytes, Leaf]:
-    """Return a tree's files with what another one has differently."""
+    """Return a tree's files with the differences of another one applied."""
     gone = {one.path for one in differences if one.new is None}
     kept = {path: leaf for path, leaf in files.items() if path not in gone}
     return kept | {one.path: one.new for one in differences if one.new is not None}
@@ -154,7 +154,7 @@ def ignored_by(
     """Return which paths are ignored, by the `.gitignore` among files and the person's rules.
 
     Args:
-        scratch: Where git is asked.
+        scratch: The scratch repository, in which git answers.
         files: A tree's files.
         paths: The paths.
         state: The checkout, with the person's configuration and rules.
@@ -174,10 +174,10 @@ def ignored_by(
     scratch.info("exclude", state.excludes)
     output = index.run(
         *("check-ignore", "-z", "--stdin", "--no-index"),
-        stdin=joined([b"./" + one for one in paths]),  # or a ":" would begin a pattern's magic
+        stdin=joined([b"./" + one for one in paths]),  # else a leading ":" would be pathspec magic
         accept=(0, 1),
         configuration=state.settings.ignoring(),
-        environment={"GIT_LITERAL_PATHSPECS": "0"},  # which this command does not know
+        environment={"GIT_LITERAL_PATHSPECS": "0"},  # which this command does not support
     )
     return {one.removeprefix(b"./") for one in output.names}
 
@@ -187,8 +187,8 @@ def merge(scratch: Scratch, change: ResultChange, ours: str, state: CheckoutStat
 
     Raises:
         ApplyConflict: Both changed the same lines.
-        ApplyRefused: A merge program of the person's would have to run.
-        ObjectsMissing: A file's content is not there.
+        ApplyRefused: A merge program of the person would have to run.
+        ObjectsMissing: A file's content is missing.
     """
     if ours in {change.base, change.theirs}:  # one side alone, or both alike: nothing to merge
         return Merged(ours, change.theirs, tuple(scratch.differences(ours, change.theirs)))
@@ -211,7 +211,7 @@ def merge(scratch: Scratch, change: ResultChange, ours: str, state: CheckoutStat
 
 
 def _choose_merges(scratch: Scratch, change: ResultChange, ours: str, state: CheckoutState) -> None:
-    """Have each file merged as the checkout's attributes say; git reads none where no files are."""
+    """Set each file's merge driver by the checkout's attributes; git reads none without files."""
     mine = scratch.files_of(ours)
     both = [one.path for one in change.differences if mine.get(one.path) != one.old]
     scratch.info("attributes", state.attributes)
@@ -229,9 +229,9 @@ def _choose_merges(scratch: Scratch, change: ResultChange, ours: str, state: Che
 
 
 def _line(path: bytes, value: str) -> bytes:
-    """Return the line of an attributes file that gives exactly one path its way of merging."""
+    """Return the line of an attributes file that sets exactly one path's merge driver."""
     if value not in _BUILT_IN_MERGES:
-        value = "text"  # as git takes a driver that nothing defines
+        value = "text"  # git's choice for an undefined driver
     if value == "unspecified":
         return b""
     glob = b"/" + b"".join(

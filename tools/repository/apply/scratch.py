@@ -1,4 +1,4 @@
-"""A repository of our own for one look at a person's: it sees their objects and keeps its own."""
+"""A temporary repository of our own that sees a person's objects and stores its own separately."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from ..git.git_repositories import OwnRepository, UserRepository
 
 _PREFIX: Final = "agentforge-apply-"
 _MADE_S: Final = 946_684_800
-"""When every commit here was made, in seconds since 1970: the same one has the same id."""
+"""The time of every commit here, in seconds since 1970, so that equal commits have equal ids."""
 PROTECTING: Final = {"core.protectHFS": "true", "core.protectNTFS": "true"}
-"""Configuration by which an index refuses names that pass for `.git` on other systems."""
+"""Configuration by which an index refuses names that other systems take for `.git`."""
 
 
 @frozen
 class Scratch:
     """The repository, and a place for files.
 
-    What git said of a tree is asked once: a tree never changes.
+    Git's answers about a tree are cached: a tree never changes.
 
     Attributes:
         folder: A temporary folder of our own.
         git: The repository in it, with an index.
-        id_length: How many digits an object's id has.
+        id_length: The number of digits of an object's id.
     """
 
     folder: Path
@@ -53,14 +53,14 @@ class Scratch:
     )
 
     def index(self, name: str, work_tree: str | None = None) -> OwnRepository:
-        """Return the repository with another index, and perhaps a folder of files."""
+        """Return the repository with another index, and optionally a folder of files."""
         tree = None if work_tree is None else self.folder / work_tree
         if tree is not None:
             tree.mkdir(exist_ok=True)
         return evolve(self.git, index=self.folder / name, work_tree=tree)
 
     def index_of(self, tree: str, name: str, work_tree: str | None = None) -> OwnRepository:
-        """Return the repository with an index that has all of a tree."""
+        """Return the repository with an index of a full tree."""
         index = self.index(name, work_tree)
         assert index.index is not None  # noqa: S101 (it was given one)
         kept = self.folder / f"index.tree-{tree}"
@@ -77,7 +77,7 @@ class Scratch:
         (self.git.git_dir / "info" / name).write_bytes(content)
 
     def differences(self, old: str, new: str, *, folders: bool = False) -> list[Difference]:
-        """Return what two trees have differently; with `folders`, the trees in them, too."""
+        """Return the differences between two trees; with `folders`, including the trees in them."""
         if old == new:
             return []
         found = self._differences.get((old, new, folders))
@@ -88,7 +88,7 @@ class Scratch:
         return list(found)
 
     def trees_of(self, revisions: Sequence[str]) -> list[str | None]:
-        """Return the trees of commits or trees by their ids; None for what is not there."""
+        """Return the trees of commits or trees by their ids; None for missing ones."""
         asked = [one for one in revisions if not {"\n", "\0"} & set(one)]
         output = self.git.run(
             *("cat-file", "--batch-check=%(objecttype) %(objectname)"),
@@ -120,11 +120,11 @@ class Scratch:
         )
 
     def outside(self, paths: Sequence[bytes], patterns: bytes, *, cone: bool) -> set[bytes]:
-        """Return which new paths a sparse checkout leaves out, as git itself finds it.
+        """Return which new paths a sparse checkout leaves out, by git's own answer.
 
         Args:
             paths: The paths.
-            patterns: What the checkout's `info/sparse-checkout` holds.
+            patterns: The content of the checkout's `info/sparse-checkout`.
             cone: Whether these are folders, as git writes them, or patterns of any kind.
         """
         blob = self.git.run("hash-object", "-w", "--stdin").line
@@ -167,7 +167,7 @@ class Scratch:
         paths: Sequence[bytes],
         configuration: Mapping[str, str],
     ) -> dict[bytes, dict[str, str]]:
-        """Return attributes of paths, by the `.gitattributes` that an index has."""
+        """Return attributes of paths, by the `.gitattributes` in an index."""
         if not paths:
             return {}
         output = index.run(
@@ -178,7 +178,7 @@ class Scratch:
         return parse_attributes(output.stdout)
 
     def listed(self, index: OwnRepository) -> dict[bytes, Leaf]:
-        """Return what an index has."""
+        """Return the entries of an index."""
         output = index.run("ls-files", "-s", "-v", "-z")
         return {path: entry.leaf for path, entry in parse_index(output.stdout)}
 
@@ -203,10 +203,10 @@ def open_scratch(
     Args:
         repository: The person's repository, whose objects it sees and does not write.
         objects: Further directories of objects that it sees.
-        parent: Where its folder is made; the system's folder for temporary files if None.
+        parent: The folder in which it is made; the system's folder for temporary files if None.
 
     Raises:
-        GitUnavailable: There is no git that can be used.
+        GitUnavailable: There is no usable git.
         OSError: The system refused.
     """
     with TemporaryDirectory(prefix=_PREFIX, dir=parent, ignore_cleanup_errors=True) as name:
@@ -231,6 +231,6 @@ def new_own_repository(
 
 
 def _alternate(path: Path) -> bytes:
-    """Return a line of `objects/info/alternates`, as git reads names of any bytes."""
+    """Return a line of `objects/info/alternates`, quoted as git reads names of any bytes."""
     text = os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
     return b'"' + text + b'"\n'

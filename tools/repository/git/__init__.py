@@ -1,1 +1,1 @@
-"""The one place that runs git, and what of its objects and settings is used."""
+"""The only code that runs git, and the git objects and settings that this library uses."""

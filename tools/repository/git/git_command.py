@@ -1,4 +1,4 @@
-"""The one place that runs git: with a configuration of its own, and nothing of anybody else's.
+"""The only code that runs git: with a configuration of its own, and nobody else's.
 
 Git runs programs that its configuration, its environment and files in a work tree name: hooks,
 fsmonitor, filters, textconv, merge drivers, signers, pagers, transports. None of them runs here.
@@ -24,7 +24,7 @@ LEAST_VERSION: Final = (2, 39)
 TIMEOUT_S: Final = 120.0
 """How long one run of git may take, in seconds."""
 MAX_OUTPUT: Final = 64 << 20
-"""How much of one run's output is taken, in bytes."""
+"""The limit for one run's output, in bytes."""
 
 _ENVIRONMENT: Final = {
     "HOME": "/nonexistent",
@@ -57,18 +57,18 @@ CONFIGURATION: Final = {
     "submodule.recurse": "false",
     "commit.gpgSign": "false",
     "log.showSignature": "false",
-    "safe.directory": "*",  # git refuses other owners because it runs what they say; we don't
+    "safe.directory": "*",  # git refuses other owners as it runs their programs; we don't
 }
 _VERSION: Final = re.compile(rb"git version (\d+)\.(\d+)")
 
 
 _Look = tuple[str, int, int, int, int]
 _GOOD_ENOUGH: Final[set[_Look]] = set()
-"""The programs that this process has asked for their version."""
+"""The programs whose version this process has checked."""
 
 
 def find_git(path: str | None = None) -> str | None:
-    """Return where git is, by the absolute folders of PATH; None if it is in none of them."""
+    """Return the path of git, by the absolute folders of PATH; None if it is in none of them."""
     searched = os.environ.get("PATH", os.defpath) if path is None else path
     folders = [one for one in searched.split(os.pathsep) if os.path.isabs(one)]
     return shutil.which("git", path=os.pathsep.join(folders)) if folders else None
@@ -76,12 +76,12 @@ def find_git(path: str | None = None) -> str | None:
 
 @frozen
 class GitOutput:
-    """What git answered.
+    """The output of one run of git.
 
     Attributes:
         exit_code: One of those that the caller accepts.
-        stdout: What it printed, as bytes; names in it may hold anything but NUL.
-        stderr: The end of what it printed on standard error.
+        stdout: Its output, as bytes; names in it may contain anything but NUL.
+        stderr: The end of its standard error.
     """
 
     exit_code: int
@@ -95,12 +95,12 @@ class GitOutput:
 
     @property
     def names(self) -> list[bytes]:
-        """The parts of the output that NUL ends."""
+        """The NUL-terminated parts of the output."""
         return self.stdout.split(b"\0")[:-1]
 
 
 class Git:
-    """A git program; it is looked for and its version checked when it is first needed."""
+    """A git program; found, and its version checked, at first use."""
 
     def __init__(
         self,
@@ -109,12 +109,12 @@ class Git:
         runner: ProgramRunner = run_program,
         find: Callable[[], str | None] = find_git,
     ) -> None:
-        """Name the program; nothing runs yet.
+        """Remember the program; nothing runs yet.
 
         Args:
-            program: Where it is; looked for in PATH if None.
+            program: Its path; found in PATH if None.
             runner: Runs programs.
-            find: Looks for it.
+            find: Finds its path.
         """
         self._given = program
         self._runner = runner
@@ -122,10 +122,10 @@ class Git:
 
     @cached_property
     def program(self) -> str:
-        """Where git is.
+        """The path of git.
 
         Raises:
-            GitUnavailable: There is none, it does not run, or it is older than `LEAST_VERSION`.
+            GitUnavailable: It is missing, does not run, or is older than `LEAST_VERSION`.
         """
         required = ".".join(map(str, LEAST_VERSION))
         program = self._given if self._given is not None else self._find()
@@ -154,7 +154,7 @@ class Git:
         return program
 
     def _look(self, program: str) -> _Look | None:
-        """Return what changes with the program; None where another runner answers for it."""
+        """Return what identifies this version of the program; None with another runner."""
         if self._runner is not run_program:
             return None
         try:
@@ -176,7 +176,7 @@ class Git:
         """Run one of git's commands; for `OwnRepository` and `UserRepository`.
 
         Raises:
-            GitUnavailable: There is no git that can be used.
+            GitUnavailable: There is no usable git.
             GitFailed: It ended with an exit code that is not accepted.
             GitTimedOut: It took too long.
             GitOutputTooLarge: It printed too much.

@@ -1,8 +1,8 @@
-"""Git's objects as files of their own: their form, read and written without git.
+"""Git's loose objects: their form, read and written without git.
 
-An object is its kind, its length and its content, named by their hash and compressed. It is
-written as git does it: under another name in its folder, synced, then renamed. A tree is the list
-of what a folder holds, in the order of the names, of which a folder's counts as ending with "/".
+An object is its kind, its length and its content, named by their hash and compressed. It is written
+as git does it: under another name in its folder, synced, then renamed. A tree is the list of a
+folder's entries, in the order of their names; a folder's name counts as ending with "/".
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ SUBMODULE: Final = b"160000"
 _COMPRESSION: Final = 1
 _READ_ONLY: Final = 0o444
 _UNFINISHED: Final = "tmp_obj_"
-"""What git calls one that it has not finished, and its `prune` removes."""
+"""Git's prefix for an unfinished object, which its `prune` removes."""
 
 
 @frozen
 class TreeEntry:
-    """What a tree has under a name.
+    """An entry of a tree.
 
     Attributes:
-        mode: The mode, in octal digits without a zero before them.
+        mode: The mode, in octal digits without leading zeros.
         oid: The object's id, in hexadecimal digits.
     """
 
@@ -49,7 +49,7 @@ def object_id(kind: bytes, content: bytes, algorithm: str = "sha1") -> str:
     """Return the id of an object.
 
     Args:
-        kind: What it is.
+        kind: Its kind.
         content: Its content.
         algorithm: "sha1" or "sha256".
     """
@@ -59,14 +59,14 @@ def object_id(kind: bytes, content: bytes, algorithm: str = "sha1") -> str:
 
 
 def parse_tree(content: bytes, id_bytes: int) -> dict[bytes, TreeEntry]:
-    """Read a tree; files have one of the two modes that git gives them today.
+    """Parse a tree; files have one of the two modes that git uses today.
 
     Args:
         content: The tree.
-        id_bytes: How long an id is, in bytes.
+        id_bytes: The length of an id, in bytes.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is no tree.
     """
     found = {}
     at = 0
@@ -84,7 +84,7 @@ def parse_tree(content: bytes, id_bytes: int) -> dict[bytes, TreeEntry]:
 
 
 def tree_content(entries: Mapping[bytes, TreeEntry]) -> bytes:
-    """Return a tree as git has it."""
+    """Return the content of a tree object."""
 
     def key(name: bytes) -> bytes:
         return name + b"/" if entries[name].mode == FOLDER else name
@@ -96,13 +96,13 @@ def tree_content(entries: Mapping[bytes, TreeEntry]) -> bytes:
 
 
 def commit_content(tree: str, parents: Sequence[str], *, at_s: int, message: bytes) -> bytes:
-    """Return a commit of ours as git has it.
+    """Return the content of a commit object of ours.
 
     Args:
         tree: Its tree.
         parents: Its parents.
-        at_s: When it was made, in seconds since 1970.
-        message: What it says, with a newline at its end.
+        at_s: Its time, in seconds since 1970.
+        message: Its message, with a newline at the end.
     """
     who = f"agentforge <agentforge@localhost> {at_s} +0000"
     head = [f"tree {tree}", *(f"parent {one}" for one in parents)]
@@ -111,21 +111,21 @@ def commit_content(tree: str, parents: Sequence[str], *, at_s: int, message: byt
 
 
 def compressed(kind: bytes, content: bytes) -> bytes:
-    """Return what the file of an object holds."""
+    """Return the content of an object's file."""
     return zlib.compress(b"%b %d\0" % (kind, len(content)) + content, _COMPRESSION)
 
 
 @define
 class ObjectFiles:
-    """The objects of a repository that are files of their own.
+    """The loose objects of a repository.
 
-    What was written is on the disk, whatever happens then, once `sync` has returned.
+    Once `sync` has returned, everything that was written is durable.
 
     Attributes:
         directory: The repository's `objects`.
         fs: The file system.
         algorithm: "sha1" or "sha256".
-        token: Gives random texts for hidden names.
+        token: Returns random texts for hidden names.
     """
 
     directory: Path
@@ -136,11 +136,11 @@ class ObjectFiles:
 
     @property
     def id_bytes(self) -> int:
-        """How long an id is, in bytes."""
+        """The length of an id, in bytes."""
         return hashlib.new(self.algorithm, usedforsecurity=False).digest_size
 
     def read(self, oid: str, kind: bytes) -> bytes | None:
-        """Return an object's content; None where it is not a file of its own, or is damaged."""
+        """Return an object's content; None if it is not loose, or is damaged."""
         try:
             fd = self.fs.open(os.fspath(self.directory / oid[:2] / oid[2:]), READ_FLAGS)
         except OSError:
@@ -155,7 +155,7 @@ class ObjectFiles:
         return content if head == b"%b %d" % (kind, len(content)) else None
 
     def has(self, oid: str) -> bool:
-        """Return whether an object is a file of its own."""
+        """Return whether an object is loose."""
         try:
             self.fs.stat(os.fspath(self.directory / oid[:2] / oid[2:]))
         except OSError:
@@ -163,9 +163,9 @@ class ObjectFiles:
         return True
 
     def write(self, kind: bytes, content: bytes) -> str:
-        """Store an object, and return its id; one that is a file of its own is left as it is.
+        """Store an object, and return its id; an existing loose one stays unchanged.
 
-        That one may be of a writer that was killed before it had synced the folder.
+        The existing one may be that of a writer that was killed before it had synced the folder.
 
         Raises:
             WriteError: The system refused; the object is not there.
@@ -187,12 +187,12 @@ class ObjectFiles:
         return oid
 
     def sync(self) -> None:
-        """See that the names of all that was written are on the disk.
+        """Make the names of all written objects durable.
 
         Raises:
             WriteError: The system refused.
         """
-        for name in sorted(self._unsynced, reverse=True):  # the folder of all of them last
+        for name in sorted(self._unsynced, reverse=True):  # their parent folder last
             folder = self.directory / name
             try:
                 sync_folder(self.fs, folder)
@@ -228,15 +228,15 @@ class ObjectFiles:
 def write_refs(fs: FileSystem, directory: Path, refs: Sequence[tuple[str, str]]) -> None:
     """Write refs as git does: each under its lock, all locks first.
 
-    The caller holds the repository, so that a lock is nobody else's.
+    The caller has locked the repository, so that no other process can hold these locks.
 
     Args:
         fs: The file system.
         directory: The repository.
-        refs: Their names and the ids that they get, in the order in which they appear.
+        refs: Their names and new ids, in the order in which they appear.
 
     Raises:
-        WriteError: The system refused; those before are written.
+        WriteError: The system refused; the refs before are written.
     """
     named = [(directory / name, oid) for name, oid in refs]
     step, place = "create", directory
@@ -259,7 +259,7 @@ def write_refs(fs: FileSystem, directory: Path, refs: Sequence[tuple[str, str]])
 
 
 def sync_refs(fs: FileSystem, directory: Path, names: Sequence[str]) -> None:
-    """See that refs are on the disk, also where a writer was killed that had just written them.
+    """Make refs durable, even if their writer was killed right after writing them.
 
     Raises:
         WriteError: The system refused.
@@ -272,6 +272,6 @@ def sync_refs(fs: FileSystem, directory: Path, names: Sequence[str]) -> None:
 
 
 def sync_folder(fs: FileSystem, folder: Path) -> None:
-    """See that the names in a folder are on the disk."""
+    """Make the names in a folder durable."""
     with opened(fs, os.fspath(folder), DIRECTORY_FLAGS) as fd:
         fs.fsync(fd)

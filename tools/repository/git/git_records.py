@@ -1,4 +1,4 @@
-"""What git lists, as values: entries of trees and of the index, and differences between trees."""
+"""Git's lists as values: entries of trees and of the index, and differences between trees."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NONE: Final = "000000"
 
 @frozen
 class Leaf:
-    """What a tree or an index has at a path.
+    """The entry of a tree or an index at a path.
 
     Attributes:
         mode: The mode, in six octal digits.
@@ -33,12 +33,12 @@ class Leaf:
 
 @frozen
 class Difference:
-    """A path that two trees have differently.
+    """A path that differs between two trees.
 
     Attributes:
         path: The path, as git has it.
-        old: What the first tree has there, or None.
-        new: What the second has, or None.
+        old: Its entry in the first tree, or None.
+        new: Its entry in the second, or None.
     """
 
     path: bytes
@@ -51,9 +51,9 @@ class IndexEntry:
     """A path of an index.
 
     Attributes:
-        leaf: What it has there.
-        skipped: Whether it is marked skip-worktree, as what is outside a sparse checkout.
-        stage: 0, or which side of a conflict.
+        leaf: Its mode and object.
+        skipped: Whether it is marked skip-worktree, as paths outside a sparse checkout are.
+        stage: 0, or the side of a conflict.
     """
 
     leaf: Leaf
@@ -62,7 +62,7 @@ class IndexEntry:
 
 
 def parse_differences(output: bytes) -> list[Difference]:
-    """Read what `diff-tree -r -z --no-renames` prints."""
+    """Parse the output of `diff-tree -r -z --no-renames`."""
     fields = iter(output.split(b"\0"))
     return list(_differences(fields))
 
@@ -79,7 +79,7 @@ def _leaf(mode: str, oid: str) -> Leaf | None:
 
 
 def parse_index(output: bytes) -> Iterator[tuple[bytes, IndexEntry]]:
-    """Read what `ls-files -s -v -z` prints."""
+    """Parse the output of `ls-files -s -v -z`."""
     for line in output.split(b"\0")[:-1]:
         head, path = line.split(b"\t", 1)
         tag, mode, oid, stage = head.decode("ascii").split(" ")
@@ -87,7 +87,7 @@ def parse_index(output: bytes) -> Iterator[tuple[bytes, IndexEntry]]:
 
 
 def parse_attributes(output: bytes) -> dict[bytes, dict[str, str]]:
-    """Read what `check-attr -z` prints: for each path, its attributes."""
+    """Parse the output of `check-attr -z`: for each path, its attributes."""
     found: dict[bytes, dict[str, str]] = {}
     fields = output.split(b"\0")[:-1]
     for path, name, value in zip(fields[::3], fields[1::3], fields[2::3], strict=True):
@@ -96,11 +96,11 @@ def parse_attributes(output: bytes) -> dict[bytes, dict[str, str]]:
 
 
 def index_lines(changes: Mapping[bytes, Leaf | None], id_length: int) -> bytes:
-    """Write what `update-index -z --index-info` reads; what goes comes before what is new.
+    """Return the input of `update-index -z --index-info`, removals before additions.
 
     Args:
-        changes: The paths, and what they get.
-        id_length: How many digits an object's id has.
+        changes: The paths, and their new entries.
+        id_length: The number of digits of an object's id.
     """
     gone = [path for path, leaf in changes.items() if leaf is None]
     kept = [(path, leaf) for path, leaf in changes.items() if leaf is not None]
@@ -110,5 +110,5 @@ def index_lines(changes: Mapping[bytes, Leaf | None], id_length: int) -> bytes:
 
 
 def joined(names: Sequence[bytes]) -> bytes:
-    """Write names as git's `-z` options read them."""
+    """Return names as git's `-z` options read them."""
     return b"".join(one + b"\0" for one in names)

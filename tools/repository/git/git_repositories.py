@@ -1,12 +1,13 @@
 """The two kinds of repositories that git runs on: one of our own, and a person's.
 
-- `OwnRepository`: a directory that this library made and nobody else writes to. Its configuration
-  is what is said here; a work tree may be as hostile as it likes.
-- `UserRepository`: a person's. What is read of it is read with every program that its configuration
-  names switched off; what is written to it are the refs of `change`.
+- `OwnRepository`: a directory that this library made and no one else writes to. This module sets
+  its whole configuration; the work tree may be hostile.
+- `UserRepository`: a person's. It is read with every program that its configuration names switched
+  off; only the refs of `change` are written.
 
 The repository, the work tree and the index are always named: git looks for none of them, so a
-`.git` in a work tree is never read. Names go in and out NUL-terminated; paths are literal.
+`.git` in a work tree is never read. Names are passed NUL-terminated in both directions; paths are
+literal.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _OWN_CONFIGURATION: Final = {
     "core.symlinks": "true",
     "core.ignoreCase": "false",
     "core.precomposeUnicode": "false",
-    "core.protectHFS": "false",  # the names that it refuses are files like others here
+    "core.protectHFS": "false",  # the names that it refuses are ordinary files here
     "core.protectNTFS": "false",
     "core.trustctime": "true",
     "core.logAllRefUpdates": "false",
@@ -47,8 +48,9 @@ _READING: Final = frozenset(
 _WITHOUT_CONTENTS: Final = frozenset(
     {"check-ref-format", "rev-parse", "show-ref", "symbolic-ref", "update-ref"}
 )
-"""The commands that convert, merge and compare no file's content: no program of `_PROGRAM_KEYS` is
-ever asked for by one, so that the repository's configuration need not be listed for it."""
+"""The commands that convert, merge and compare no file's content: none of them needs a program of
+`_PROGRAM_KEYS`, so that the repository's configuration need not be listed for it.
+"""
 _DIFFING: Final = frozenset({"diff", "diff-index", "diff-tree"})
 _PROGRAM_KEYS: Final = re.compile(
     r"(?:filter\..*\.(?:clean|smudge|process|required)|merge\..*\.driver"
@@ -64,7 +66,7 @@ class OwnRepository:
 
     Attributes:
         git_dir: The repository's directory.
-        work_tree: The files that it is about, if the commands need them.
+        work_tree: Its work tree, if the commands need one.
         index: The index; the repository's own if None.
         git: The program.
     """
@@ -90,20 +92,20 @@ class OwnRepository:
         """Run one of git's commands.
 
         Args:
-            arguments: The command and its arguments; what a person or a work tree named stands
-                behind `--end-of-options` or `--`.
-            stdin: What it reads.
+            arguments: The command and its arguments; names from a person or a work tree come after
+                `--end-of-options` or `--`.
+            stdin: Its input.
             accept: The exit codes that are an answer.
             configuration: More configuration, for this run.
             environment: More environment: names and dates of a commit, or other objects.
             timeout_s: How long it may take, in seconds.
-            max_output: How much of its output is taken, in bytes.
-            output_fd: An open file that its output goes to instead.
-            held: Descriptors that it holds open: a lock lasts until it has ended, too.
+            max_output: The limit for its output, in bytes.
+            output_fd: An open file that receives its output instead.
+            held: Descriptors that it holds open, so that a lock lasts until it has ended, too.
             umask: The bits that no new file of it has; this process's own if -1.
 
         Raises:
-            GitUnavailable: There is no git that can be used.
+            GitUnavailable: There is no usable git.
             GitFailed: It ended with another exit code; `GitTimedOut` and `GitOutputTooLarge` if it
                 was ended at a limit.
         """
@@ -129,9 +131,9 @@ class UserRepository:
     Attributes:
         git_dir: The repository's directory; a linked work tree's own.
         work_tree: The checkout.
-        common_dir: Where its refs and objects are; `git_dir`, but for a linked work tree.
+        common_dir: The directory of its refs and objects; `git_dir`, except for a linked work tree.
         index: Its index.
-        objects: Where its objects are.
+        objects: The directory of its objects.
         object_format: "sha1" or "sha256".
         shallow: Whether its history is cut off.
         git: The program.
@@ -148,11 +150,11 @@ class UserRepository:
 
     @classmethod
     def at(cls, path: Path, git: Git | None = None) -> UserRepository:
-        """Find the repository whose checkout a folder is, or is in.
+        """Return the repository whose checkout a folder is, or is in.
 
         Raises:
             NotARepository: There is none, it has no checkout, or its checkout is elsewhere.
-            GitUnavailable: There is no git that can be used.
+            GitUnavailable: There is no usable git.
             GitFailed: Git can't read it.
         """
         git = git if git is not None else Git()
@@ -187,7 +189,7 @@ class UserRepository:
         accept: Collection[int] = (0,),
         configuration: Mapping[str, str] | None = None,
     ) -> GitOutput:
-        """Read something by one of git's commands that only read.
+        """Run one of git's commands that only read.
 
         Args:
             arguments: The command and its arguments.
@@ -196,7 +198,7 @@ class UserRepository:
 
         Raises:
             ValueError: The command is not one that only reads.
-            GitUnavailable: There is no git that can be used.
+            GitUnavailable: There is no usable git.
             GitFailed: It ended with another exit code, or at a limit.
         """
         if arguments[0] not in _READING:
@@ -208,11 +210,11 @@ class UserRepository:
 
         Args:
             arguments: The command and its arguments.
-            held: Descriptors that it holds open: a lock lasts until it has ended, too.
+            held: Descriptors that it holds open, so that a lock lasts until it has ended, too.
 
         Raises:
             ValueError: It is another command.
-            GitUnavailable: There is no git that can be used.
+            GitUnavailable: There is no usable git.
             GitFailed: It ended with another exit code, or at a limit.
         """
         if arguments[0] != "update-ref":
@@ -220,11 +222,11 @@ class UserRepository:
         return self._run(arguments, (0,), {}, held)
 
     def resolve(self, revision: str) -> str:
-        """Return the id of the commit that a name stands for.
+        """Return the id of the commit that a name refers to.
 
         Raises:
             UnknownRevision: There is none.
-            GitFailed: As of `run`.
+            GitFailed: As for `run`.
         """
         hint = []
         if "\0" not in revision and "\n" not in revision:
@@ -270,7 +272,7 @@ class UserRepository:
 
 
 def _switched_off(key: str) -> str:
-    """Return the value that a program's key gets: none runs, and what would need it fails."""
+    """Return the value for a program's key: no program runs, and anything that needs one fails."""
     if key.endswith((".driver", ".required")):
         return "false"  # an empty merge driver would take one side; this one reports a conflict
     return ""
@@ -286,7 +288,7 @@ def _place(git_dir: Path, work_tree: Path | None, index: Path | None) -> dict[st
 
 
 def _without_programs(arguments: Sequence[str | bytes]) -> list[str | bytes]:
-    """Return the arguments with a diff's programs off.
+    """Return the arguments with a diff's programs switched off.
 
     Raises:
         ValueError: An option asks for a program.

@@ -1,4 +1,4 @@
-"""A person's git configuration, as far as it decides what git writes into a checkout."""
+"""A person's git configuration, as far as it affects what git writes into a checkout."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _PROGRAMS: Final = ("clean", "smudge", "process")
 
 @frozen
 class GitSettings:
-    """The configuration, each key in lower case but for the part in its middle; the last value.
+    """The configuration, by keys in lower case except for their middle part; the last value counts.
 
     Attributes:
         values: The keys and their values.
-        environment: The person's environment: where their home is.
+        environment: The person's environment, which has their home directory.
     """
 
     values: Mapping[str, str]
@@ -34,7 +34,7 @@ class GitSettings:
         found = {name: self.values[name] for name in _CONVERTING if name in self.values}
         return {
             **found,
-            "core.safecrlf": "false",  # a warning that nobody would read
+            "core.safecrlf": "false",  # a warning that no one would read
             "core.attributesfile": self._file("core.attributesfile", "attributes"),
         }
 
@@ -43,7 +43,7 @@ class GitSettings:
         return {"core.excludesfile": self._file("core.excludesfile", "ignore")}
 
     def has_filter(self, name: str) -> bool:
-        """Return whether a filter of this name is a program, or has to be one."""
+        """Return whether a filter of this name is a program, or is required."""
         prefix = f"filter.{name}"
         if any(self.values.get(f"{prefix}.{key}") for key in _PROGRAMS):
             return True
@@ -62,7 +62,7 @@ class GitSettings:
     def sparse(self) -> bool | None:
         """Whether a sparse checkout is of folders, or of patterns; None where all is checked out.
 
-        Folders are the default, as git's is since 2.37.
+        Folders are the default, as in git since 2.37.
         """
         if self.values.get("core.sparsecheckout", "false").lower() not in _TRUE:
             return None
@@ -70,7 +70,7 @@ class GitSettings:
 
     @property
     def identity(self) -> tuple[str, str] | None:
-        """The name and the address that commits are made with, or None where one is missing."""
+        """The name and the address for commits, or None if one is missing."""
         name, address = self.values.get("user.name", ""), self.values.get("user.email", "")
         return (name, address) if name.strip() and address.strip() else None
 
@@ -92,7 +92,7 @@ def read_settings(repository: UserRepository, environment: Mapping[str, str]) ->
 
     Args:
         repository: The repository.
-        environment: The person's environment, which says where their files are.
+        environment: The person's environment, which determines where their files are.
 
     Raises:
         GitFailed: A file of it can't be read.

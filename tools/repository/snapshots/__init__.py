@@ -1,1 +1,1 @@
-"""Workspaces kept byte for byte: scanned, recorded, restored, packed."""
+"""Byte-exact copies of workspaces: scanned, recorded, restored, packed."""

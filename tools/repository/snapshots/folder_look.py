@@ -1,7 +1,7 @@
-"""How the files of one folder look: what the system says of all of them, in columns.
+"""The status of all files of one folder, in columns.
 
-A snapshot looks at ten thousand files. Where the system has `statx`, it writes what it knows of
-each into one buffer, and columns are cut out of that; nothing is made for a single file.
+A snapshot looks at ten thousand files. Where the system has `statx`, it writes each file's status
+into one buffer, from which columns are sliced; no object is made for a single file.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ NEVER: Final = 2**64 - 1
 MODE_SHIFT: Final = 32
 _MASK64: Final = NEVER
 _WORDS: Final = 32
-"""How many words of 64 bits `struct statx` has; its layout is the same everywhere."""
+"""The number of 64-bit words of `struct statx`; its layout is the same everywhere."""
 _TAKEN: Final = (4, 5, 12, 13, 3)
-"""Where the columns are among these words: in the last, the mode stands above the group."""
+"""The positions of the columns among these words: the last has the mode above the group."""
 _BASIC: Final = 0x7FF
 _NO_FOLLOW: Final = 0x100
 _PIECE: Final = 256
 _FEW: Final = 16
-"""Fewer are asked for one by one, so that nothing has to be loaded for a small workspace."""
+"""Below this number, files are examined one by one, to load nothing for a small workspace."""
 _SECOND_NS: Final = 1_000_000_000
 
-Numbers = array  # of "Q", a column after the other
+Numbers = array  # of "Q", one column after the other
 Mark = tuple[int, int, int, int, int]
-"""What says that a folder has the names that it had: inode, size, links, time of its change."""
+"""Shows whether a folder still has the same names: inode, size, links, time of its change."""
 Look = tuple[int, ...]
 
 
 @frozen(eq=False)
 class FolderLook:
-    """What a folder holds, and how it looked.
+    """A folder's entries and their status.
 
     Attributes:
         path: The folder; empty for the workspace itself.
         mode: Its mode.
         mark: While it is the same, the folder has the same names.
-        names: Its files and links that are kept, a NUL between two.
-        numbers: How each of them looked, a column after the other.
-        longest: How long the longest of these names is, in bytes.
+        names: Its files and links that snapshots store, separated by NUL.
+        numbers: The status of each of them, one column after the other.
+        longest: The length of the longest of these names, in bytes.
         below: The names of its folders.
-        left_out: The names of what is not kept.
+        left_out: The names of entries that snapshots do not store.
     """
 
     path: bytes
@@ -71,12 +71,12 @@ class FolderLook:
 
     @property
     def count(self) -> int:
-        """How many files and links it has that are kept."""
+        """The number of its files and links that snapshots store."""
         return len(self.numbers) // FIELDS
 
     @property
     def prefix(self) -> bytes:
-        """What stands before its files' names in their paths."""
+        """The prefix of its files' paths."""
         return self.path + b"/" if self.path else b""
 
     def column(self, which: int) -> Numbers[int]:
@@ -89,14 +89,14 @@ class FolderLook:
         return self.names.split(b"\0") if self.numbers else []
 
     def by_name(self) -> dict[bytes, Look]:
-        """Return how each file looked."""
+        """Return the status of each file."""
         columns = (self.column(which) for which in range(FIELDS))
         return dict(zip(self.file_names(), zip(*columns, strict=True), strict=True))
 
     def mode_counts(self) -> Mapping[int, int]:
-        """Return how many files and links have each mode."""
+        """Return the number of files and links of each mode."""
         column = self.column(MODE)
-        if column == column[:1] * len(column):  # as nearly always; told in an instant
+        if column == column[:1] * len(column):  # as nearly always; a quick test
             return {column[0] >> MODE_SHIFT: len(column)} if column else {}
         found: Counter[int] = Counter()
         for number, count in Counter(column).items():
@@ -110,7 +110,7 @@ class FolderLook:
             yield prefix + name, number >> MODE_SHIFT
 
     def holds_the_same(self, other: FolderLook) -> bool:
-        """Return whether nothing of the folder differs but perhaps its mark."""
+        """Return whether nothing in the folder differs, except perhaps its mark."""
         return (
             self.names == other.names
             and self.numbers == other.numbers
@@ -127,7 +127,7 @@ def mark_of(status: os.stat_result) -> Mark:
 
 
 def looks_of(fs: FileSystem, fd: int, names: Sequence[bytes]) -> Numbers[int]:
-    """Return how entries of a folder look; no link is followed.
+    """Return the status of entries of a folder; no link is followed.
 
     Args:
         fs: The file system.
@@ -135,7 +135,7 @@ def looks_of(fs: FileSystem, fd: int, names: Sequence[bytes]) -> Numbers[int]:
         names: The entries.
 
     Returns:
-        A column after the other; all are 0 for what is not there.
+        One column after the other; all are 0 for a missing entry.
 
     Raises:
         OSError: The system refused.
@@ -155,7 +155,7 @@ def looks_of(fs: FileSystem, fd: int, names: Sequence[bytes]) -> Numbers[int]:
 
 
 class _Room(threading.local):
-    """Where the system writes what it says of some files; each thread has its own."""
+    """The buffer for the status of some files; each thread has its own."""
 
     def __init__(self) -> None:
         import ctypes
@@ -206,14 +206,14 @@ def _asked_one_by_one(fs: FileSystem, fd: int, names: Sequence[bytes]) -> Sequen
 
 @cache
 def _statx() -> Callable[..., int] | None:
-    """Return the system's own call; None where it has none.
+    """Return the system's own call; None if it has none.
 
-    It is given numbers, names and parts of a buffer as they are: types for its arguments would make
-    an object of each, and take longer than the call.
+    It takes numbers, names and parts of a buffer directly: declared argument types would make an
+    object of each, and take longer than the call.
     """
     if sys.byteorder != "little":
         return None
-    import ctypes  # which takes as long to load as a small workspace to look at
+    import ctypes  # takes as long to load as a look at a small workspace
 
     try:
         return cast("Callable[..., int]", ctypes.CDLL(None)["statx"])
@@ -231,8 +231,8 @@ def differing(
         old: The earlier one.
 
     Returns:
-        The names of the files that look otherwise or are new, by folder, and of those that are not
-        there any more. A folder of which only its mode or its folders changed has empty ones.
+        The names of changed and new files, by folder, and of missing ones. A folder of which only
+        its mode or its folders changed has empty lists.
     """
     changed: dict[bytes, list[bytes]] = {}
     gone: dict[bytes, list[bytes]] = {}
@@ -257,5 +257,5 @@ def is_file(mode: int) -> bool:
 
 
 def total(looks: Collection[FolderLook]) -> int:
-    """Return how many files and links there are."""
+    """Return the number of files and links."""
     return sum(look.count for look in looks)

@@ -1,7 +1,7 @@
-"""What a workspace has that a git tree does not hold: modes, empty folders, and what was left out.
+"""The parts of a workspace that a git tree lacks: modes, empty folders, and what was left out.
 
-Git keeps of a mode whether its owner may execute the file. The modes that most files and folders
-have are kept once, each other one by its path. Pure.
+Git stores of a mode whether its owner may execute the file. The modes that most files and folders
+have are stored once, each other one by its path. Pure.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from attrs import field, frozen
 _VERSION: Final = 1
 _OWNER_EXECUTES: Final = 0o100
 MODE_BITS: Final = 0o777
-"""The bits of a mode that are kept: setuid and its like are not given to anything again."""
+"""The bits of a mode that are stored: setuid and its like are not restored to anything."""
 _NAMED: Final = 100
-"""How many of the paths that were left out are named."""
+"""The maximum number of left out paths to list."""
 _MODES: Final = ("file", "executable", "folder")
 _USUAL: Final = MappingProxyType({"file": 0o644, "executable": 0o755, "folder": 0o755})
 
 
 def kind_of_file(mode: int) -> str:
-    """Return which of the common modes a file's is compared with."""
+    """Return the kind whose common mode a file's is compared with."""
     return "executable" if mode & _OWNER_EXECUTES else "file"
 
 
 def common_modes(files: Mapping[int, int], folders: Mapping[int, int]) -> dict[str, int]:
-    """Return the mode of most files, executables and folders, of how many have each mode."""
+    """Return the mode of most files, executables and folders, from the number of each mode."""
     counts: dict[str, Counter[int]] = {kind: Counter() for kind in _MODES}
     for mode, count in files.items():
         counts[kind_of_file(mode)][mode & MODE_BITS] += count
@@ -50,10 +50,10 @@ class Manifest:
     Attributes:
         common: The mode of most files, executables and folders.
         modes: The modes of those that have another, by path.
-        empty: The folders that hold nothing that is kept.
-        left_out: Paths that git holds under no circumstances: `.git` in any spelling, and a link
-            called `.gitmodules`; the first hundred.
-        left_out_count: How many there are.
+        empty: The folders without anything to store.
+        left_out: Paths that git never stores: `.git` in any spelling, and a link called
+            `.gitmodules`; the first hundred.
+        left_out_count: The number of these paths.
     """
 
     common: Mapping[str, int] = _USUAL
@@ -75,12 +75,11 @@ class Manifest:
         """Make a manifest of regular files and folders with their modes.
 
         Args:
-            files: The modes of the files; of those that have another than the common ones, where
-                these are given.
+            files: The modes of the files; if `common` is given, only of those with another mode.
             folders: The modes of the folders.
-            empty: The folders that hold nothing.
-            left_out: What is not kept.
-            common: What `common_modes` returned for all of them; found if None.
+            empty: The folders without anything to store.
+            left_out: The paths that are not stored.
+            common: The result of `common_modes` for all of them; computed if None.
         """
         if common is None:
             common = common_modes(Counter(files.values()), Counter(folders.values()))
@@ -115,10 +114,10 @@ class Manifest:
 
     @classmethod
     def decode(cls, line: bytes) -> Manifest:
-        """Read a manifest.
+        """Decode a manifest.
 
         Raises:
-            ValueError: It is none, or one of a newer version.
+            ValueError: The line is invalid, or of a newer version.
         """
         try:
             value: Any = json.loads(line)

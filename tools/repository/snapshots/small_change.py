@@ -1,8 +1,8 @@
-"""The tree of a workspace of which little changed, written without git: what changed, and no more.
+"""The tree of a workspace with few changes, written without git: only the changes are written.
 
-Guarantees: the tree is the one that git would write; each folder that was touched is compared,
-name for name, with what was seen in it, and where that does not agree, or much has changed, no tree
-is made here, and git makes it.
+Guarantees: the tree is the one that git would write; each folder that was touched is compared, name
+for name, with the look. If they disagree, or much has changed, no tree is made here, and git makes
+it.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from .snapshot_repository import LockedRepository
 from .workspace_scan import WorkspaceScan
 
 _READ: Final = 1_000
-"""How many files are read here, at the most."""
+"""The most files that are read here."""
 _READ_BYTES: Final = 16 << 20
 _WRITTEN: Final = 150
-"""How many files are stored here, at the most: git puts many into one pack."""
+"""The most files that are stored here; git puts many into one pack."""
 
 _Entries = dict[bytes, TreeEntry]
 
 
 class _NotHere(Exception):
-    """Git is to write this tree."""
+    """Git has to write this tree."""
 
 
 @frozen
 class Change:
-    """What a workspace has that its last tree has not.
+    """The changes of a workspace since its last tree.
 
     Attributes:
-        tree: The last tree; None where there is none, and the workspace was empty.
+        tree: The last tree; None if there is none, and the workspace was empty.
         changed: The names of new and changed files and links, by their folder.
-        gone: The names of those that are not there any more, by their folder.
+        gone: The names of those that are missing now, by their folder.
     """
 
     tree: str | None
@@ -67,7 +67,7 @@ class Change:
 def write_small_change(
     locked: LockedRepository, found: WorkspaceScan, change: Change
 ) -> str | None:
-    """Store what changed, and return the tree; None where git is to do it.
+    """Store the changes, and return the tree; None if git has to do it.
 
     The caller has to sync the repository's objects.
 
@@ -102,10 +102,10 @@ class _Writer:
         self._store([content for files in contents.values() for _, content in files.values()])
         return self._written(trees)
 
-    # ------------------------------------------------------------------------------ what is stored
+    # ------------------------------------------------------------------------------------ contents
 
     def _contents(self) -> dict[bytes, dict[bytes, tuple[bytes, bytes]]]:
-        """Read what changed: by folder and name, the mode and the content."""
+        """Read the changed files: by folder and name, the mode and the content."""
         wanted = {path: names for path, names in self._change.changed.items() if names}
         if sum(map(len, wanted.values())) > _READ:
             raise _NotHere
@@ -121,14 +121,14 @@ class _Writer:
                 with directory_beneath(fs, root_fd, above) as fd:
                     found[path] = _read_files(self, fd, self._found.looks[path], names, left)
                 left -= sum(len(content) for _, content in found[path].values())
-        except OSError as error:  # it changes meanwhile: git finds what there is
+        except OSError as error:  # it is changing: git reads what there is
             raise _NotHere from error
         finally:
             close_reader(fs, root_fd)
         return found
 
     def read(self, fd: int, name: bytes, size: int) -> bytes:
-        """Read a regular file, which has not become longer."""
+        """Read a regular file, which must not have grown."""
         fs = self._locked.repository.fs
         with opened(fs, os.fsdecode(name), READ_FLAGS, dir_fd=fd) as file_fd:
             status = fs.fstat(file_fd)
@@ -150,7 +150,7 @@ class _Writer:
     # ------------------------------------------------------------------------------------ the trees
 
     def _trees(self) -> dict[bytes, _Entries]:
-        """Return the last trees of all folders that are touched, and of those above them."""
+        """Return the last trees of all touched folders, and of those above them."""
         touched = {b""}
         for path in {*self._change.changed, *self._change.gone}:
             at = path
@@ -220,7 +220,7 @@ class _Writer:
         return oid if oid in self._kept else self._objects.write(TREE, content)
 
     def _agree(self, path: bytes, entries: _Entries) -> None:
-        """Remove what was a folder, and see that a tree has what was seen, and nothing else."""
+        """Remove former folders, and check that a tree has exactly the names of the look."""
         look = self._found.looks.get(path)
         names = set(look.file_names()) if look is not None else set()
         below = set(look.below) if look is not None else set()

@@ -1,8 +1,8 @@
-"""Snapshots as packs, by which they go from one repository to another.
+"""Snapshots as packs, for the transfer from one repository to another.
 
-A pack has all objects of its snapshots that the packs before it have not. The history of a
-person's repository, behind the commit that the work began from, is not taken along: that commit
-is where the other repository's history ends (`shallow`, as git calls it).
+A pack has all objects of its snapshots that the packs before it lack. The history of a person's
+repository, behind the base commit of the work, is not included: that commit is where the other
+repository's history ends (`shallow`, as git calls it).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .snapshot_repository import LockedRepository
 
 _SHALLOW: Final = "shallow"
 _HERE: Final = "packs.here"
-"""The names of the packs whose objects the repository has, a line each."""
+"""The file with the names of the packs whose objects the repository has, one per line."""
 
 
 @frozen
 class NewPack:
-    """A pack that is to be taken in.
+    """A pack to import.
 
     Attributes:
         name: Its name: letters and digits.
         snapshots: The snapshots that it completes.
-        write: Makes an open file hold it.
+        write: Writes it to an open file.
     """
 
     name: str
@@ -69,15 +69,15 @@ def write_pack(
 
 
 def take_pack(locked: LockedRepository, pack: Path, name: str) -> None:
-    """Put a pack among the objects, its index first made and both synced by git.
+    """Add a pack to the objects; git makes its index first and syncs both.
 
     Args:
         locked: The repository.
         pack: The file.
-        name: What to call it: letters and digits.
+        name: Its new name: letters and digits.
 
     Raises:
-        GitFailed: It is none, or damaged; the repository is as it was.
+        GitFailed: It is no pack, or damaged; the repository is unchanged.
     """
     folder = locked.repository.directory / "objects" / "pack"
     target = folder / f"pack-{name}.pack"
@@ -94,7 +94,7 @@ def take_pack(locked: LockedRepository, pack: Path, name: str) -> None:
 def fetch_packs(
     locked: LockedRepository, packs: Sequence[NewPack], *, boundary: str | None = None
 ) -> None:
-    """Take packs in, in their order; one whose file is there is not written again.
+    """Import packs in their order; one whose file exists is not written again.
 
     A kill leaves some of them, to which nothing refers.
 
@@ -128,7 +128,7 @@ def require_whole(
     Args:
         locked: The repository.
         wanted: The snapshots.
-        known: Commits that are known to be whole.
+        known: Commits that are known to be complete.
 
     Raises:
         GitFailed: Some are missing.
@@ -140,10 +140,10 @@ def require_whole(
 
 
 def _beyond(wanted: Collection[str], known: Collection[str]) -> Iterator[str]:
-    """Name commits to git without what others have.
+    """Yield revision arguments for commits, without the content of the known ones.
 
-    The trees of those are named, too: git leaves out of itself only what the parents of the commits
-    have, and snapshots are no parents of each other.
+    The trees of those are excluded explicitly: by itself, git excludes only what the parents of the
+    commits have, and snapshots are no parents of each other.
     """
     yield from wanted
     for one in known:
@@ -152,7 +152,7 @@ def _beyond(wanted: Collection[str], known: Collection[str]) -> Iterator[str]:
 
 
 def end_history(locked: LockedRepository, commits: Collection[str]) -> None:
-    """Say that the history behind these commits is not there; what was said before stays.
+    """Record that the history behind these commits is missing, in addition to earlier records.
 
     Raises:
         WriteError: The disk or its permissions.
@@ -164,7 +164,7 @@ def end_history(locked: LockedRepository, commits: Collection[str]) -> None:
 
 
 def history_ends(directory: Path) -> list[str]:
-    """Return the commits behind which a repository's history is not there."""
+    """Return the commits behind which a repository's history is missing."""
     return _lines(directory / _SHALLOW)
 
 
@@ -174,7 +174,7 @@ def packs_here(directory: Path) -> list[str]:
 
 
 def note_packs(locked: LockedRepository, names: Collection[str]) -> None:
-    """Remember that the objects of packs are here, in whatever form.
+    """Record that the objects of packs are here, in whatever form.
 
     Raises:
         WriteError: The disk or its permissions.

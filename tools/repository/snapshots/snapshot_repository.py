@@ -1,16 +1,16 @@
-"""The bare repository that keeps snapshots: how it is made, locked and repaired.
+"""The bare repository that stores snapshots: its creation, its lock and its repair.
 
     snapshots.git/
-        HEAD, config            what makes it a repository; nothing is read of anybody else's
+        HEAD, config            make it a repository; no other configuration is read
         info/attributes         no file is converted, whatever a workspace's attributes say
-        objects/info/alternates a person's objects, where the work is on their repository
-        refs/base               what the work began from, where it did
+        objects/info/alternates a person's objects, if the work is on their repository
+        refs/base               the base of the work, if it has one
         refs/latest             the newest snapshot
         refs/snapshots/ID       every snapshot
-        workspace.memory        how its files looked, so that unchanged ones are passed over
+        workspace.memory        the status of its files, so that unchanged ones are skipped
 
-It appears whole. Whoever works in it holds its lock; git holds it too, so that a git that outlives
-its killed caller is waited for.
+It appears complete. Every process that works in it holds its lock; git holds it too, so that a git
+that outlives its killed caller is waited for.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _ATTRIBUTES: Final = (
     b" !export-ignore !export-subst\n"
 )
 _CONFIGURATION: Final = {
-    # What is referred to is on the disk first; an index is of one call alone.
+    # An object is on the disk before a ref to it; an index serves one call alone.
     "core.fsync": "loose-object,pack,pack-metadata,reference",
     "core.fsyncMethod": "batch",
     "core.compression": "1",
@@ -72,7 +72,7 @@ _FORMATS: Final = {
 
 
 class SnapshotsChanged(RepositoryError):
-    """A repository of snapshots is not as it is made: git could run or read what it names now.
+    """A repository of snapshots was changed: git could run or read something that it names now.
 
     No git was run, and nothing was changed.
     """
@@ -83,32 +83,32 @@ class SnapshotsChanged(RepositoryError):
     without its snapshots."""
     path: Path
     foreign: bool = False
-    """Whether the session is not this person's."""
+    """Whether the session belongs to someone other than this person."""
 
     @property
     def otherwise(self) -> str:
-        """What else can be done."""
+        """The alternative remedy, in words."""
         return "adopt the session if it is yours (`agentforge adopt`), " if self.foreign else ""
 
 
 class NoSnapshots(RepositoryError, kind=ErrorKind.NOT_FOUND):
-    """There are no snapshots of a workspace; nothing was changed."""
+    """A workspace has no snapshots; nothing was changed."""
 
     message = "there is no snapshot in {directory}; nothing was changed"
     directory: Path
-    """Where they would be."""
+    """Their expected place."""
 
 
 @frozen
 class SnapshotRepository:
-    """A repository of snapshots and the workspace that they are of.
+    """A repository of snapshots and their workspace.
 
     Attributes:
         directory: The repository.
         workspace: The workspace.
         git: The program.
         fs: The file system.
-        token: Gives random texts for hidden names.
+        token: Returns random texts for hidden names.
         lock_timeout_s: How long to wait for another process that works in it, in seconds.
         foreign: Whether it is of a session that is not this person's: it may name nothing outside.
     """
@@ -123,27 +123,27 @@ class SnapshotRepository:
 
     @property
     def exists(self) -> bool:
-        """Whether it was made."""
+        """Whether it exists."""
         return self.directory.is_dir()
 
     @property
     def has_base(self) -> bool:
-        """Whether it knows what the work began from."""
+        """Whether it has a base of the work."""
         return (self.directory / BASE_REF).is_file()
 
     def base_commit(self) -> str:
-        """Return what the work began from, where the repository knows it."""
+        """Return the base of the work, which must be recorded."""
         return (self.directory / BASE_REF).read_text().strip()
 
     def make(self, *, objects: Path | None = None, object_format: str = "sha1") -> bool:
-        """Make the repository, unless it is there; it appears whole.
+        """Create the repository, unless it exists; it appears complete.
 
         Args:
             objects: A person's objects, which are then not stored again.
             object_format: Theirs: "sha1" or "sha256".
 
         Returns:
-            Whether it was made.
+            Whether it was created.
 
         Raises:
             WriteError: The system refused; there is none.
@@ -151,7 +151,7 @@ class SnapshotRepository:
         """
         if self.exists:
             return False
-        _ = self.git.program  # before anything is made
+        _ = self.git.program  # before anything is created
         alternates = b"" if objects is None else os.fsencode(objects) + b"\n"
         if objects is not None and alternates.count(b"\n") > 1:
             raise NotARepository(objects, "its path has a line break")
@@ -188,11 +188,11 @@ class SnapshotRepository:
 
     @contextmanager
     def locked(self) -> Iterator[LockedRepository]:
-        """Hold the repository against all others, and remove the locks that killed ones left.
+        """Hold the repository's lock, and remove the locks that killed processes left.
 
         Raises:
             NoSnapshots: There is none.
-            SnapshotsChanged: It names more than it was made with, as a stranger's can.
+            SnapshotsChanged: It names more than at its creation, as a stranger's can.
             LockTimeout: Another process works in it.
         """
         lock = DirectoryLock(self.fs, self.directory, timeout_s=self.lock_timeout_s)
@@ -208,24 +208,24 @@ class SnapshotRepository:
             lock.release()
 
     def _require_as_made(self, fd: int) -> None:
-        """Refuse a configuration that is not ours: its filters and drivers are programs."""
+        """Refuse a foreign configuration, whose filters and drivers are programs."""
         path = self.directory / _CONFIG
         found = read_regular_file(
             self.fs, _CONFIG, path=path, max_bytes=_MOST_BYTES, directory_fd=fd
         )
         if found not in _FORMATS.values():
             raise SnapshotsChanged(path)
-        if _COMMON in self.fs.listdir(fd):  # the configuration is read from where it leads to
+        if _COMMON in self.fs.listdir(fd):  # the configuration would be read from its target
             raise SnapshotsChanged(self.directory / _COMMON)
         for name in _FOLDERS:
-            with suppress(FileNotFoundError):  # what git needs, git asks for
+            with suppress(FileNotFoundError):  # if git needs it, git reports it missing
                 if stat.S_ISLNK(self.fs.stat(name, dir_fd=fd).st_mode):
                     raise SnapshotsChanged(self.directory / name)
         if self.foreign:
             self._require_nothing_outside()
 
     def _require_nothing_outside(self) -> None:
-        """Refuse what has git read other folders: alternates, and links anywhere."""
+        """Refuse anything by which git reads other folders: alternates, and links anywhere."""
         for folder, folders, files in os.walk(self.directory):
             for name in (*folders, *files):
                 path = Path(folder, name)
@@ -234,7 +234,7 @@ class SnapshotRepository:
                     raise SnapshotsChanged(path, foreign=True)
 
     def _remove_stale_locks(self, fd: int) -> None:
-        """Remove git's lock files: under our lock nobody else can hold one."""
+        """Remove git's lock files: under our lock no other process can hold one."""
         fs = self.fs
         for name in fs.listdir(fd):
             if name.endswith((".lock", ".aside")):
@@ -249,7 +249,7 @@ class SnapshotRepository:
                         fs.unlink(name, dir_fd=inside)
 
     def loose_objects(self) -> int:
-        """Return about how many objects are files of their own, by one of their 256 folders."""
+        """Return an estimate of the number of loose objects, from one of their 256 folders."""
         try:
             return 256 * len(os.listdir(self.directory / "objects" / "17"))
         except FileNotFoundError:
@@ -257,19 +257,19 @@ class SnapshotRepository:
 
     @property
     def has_alternates(self) -> bool:
-        """Whether a person's objects are read, too."""
+        """Whether it also reads a person's objects."""
         return (self.directory / "objects" / "info" / "alternates").is_file()
 
     def objects(self) -> ObjectFiles:
-        """Return the objects that are files of their own."""
+        """Return its loose objects."""
         algorithm = "sha1"
-        with suppress(OSError):  # git says what is wrong with it
+        with suppress(OSError):  # git reports what is wrong with it
             if (self.directory / _CONFIG).read_bytes() == _FORMATS["sha256"]:
                 algorithm = "sha256"
         return ObjectFiles(self.directory / "objects", self.fs, algorithm, self.token)
 
     def disk_bytes(self) -> int:
-        """Return what the repository takes up on the disk, in bytes; 0 where it is not made."""
+        """Return the repository's size on the disk, in bytes; 0 if it does not exist."""
         try:
             fd = self.fs.open(os.fspath(self.directory), DIRECTORY_FLAGS)
         except FileNotFoundError:
@@ -281,7 +281,7 @@ class SnapshotRepository:
             close_reader(self.fs, fd)
 
     def workspace_fd(self) -> int | None:
-        """Open the workspace; None if there is none.
+        """Open the workspace; None if it is missing.
 
         Raises:
             OSError: It is a link or a file, or the system refused.
@@ -303,9 +303,9 @@ class LockedRepository:
     """A repository of snapshots whose lock is held.
 
     Attributes:
-        repository: Which.
+        repository: The repository.
         lock_fd: The lock, which each git holds, too.
-        objects: Its objects that are files of their own.
+        objects: Its loose objects.
     """
 
     repository: SnapshotRepository
@@ -342,5 +342,5 @@ class LockedRepository:
         )
 
     def forget_index(self) -> None:
-        """Remove the index, so that the next command begins without one."""
+        """Remove the index, so that the next command starts without one."""
         (self.repository.directory / _INDEX).unlink(missing_ok=True)

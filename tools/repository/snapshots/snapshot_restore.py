@@ -1,4 +1,4 @@
-"""A snapshot as files again: in the place of a workspace, or as a new folder."""
+"""Restoring a snapshot as files: over a workspace, or as a new folder."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from .workspace_index import WorkspaceState, look_at, remember, write_state
 from .workspace_scan import ScanLimits, WorkspaceScan, scan_workspace
 
 _LITTLE: Final = 4
-"""No more than one file in so many differs."""
+"""Only differences are restored if at most one file in this many differs."""
 _HOLDS_MORE: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 _log = get_logger("agentforge.snapshots")
 _NO_LIMITS: Final = ScanLimits(1 << 31, 1 << 60, 1 << 60, 1 << 60, 1 << 12, 1 << 16)
-"""What is restored was within the limits of its own time."""
+"""The limits were checked when the snapshot was taken."""
 
 
 class RestoreFailed(RepositoryError, kind=ErrorKind.STORAGE):
-    """A snapshot could not be made files again."""
+    """A snapshot could not be restored as files."""
 
     message = """the snapshot could not be restored to {folder}: {problem}. The snapshot is as it
     was; mend what is named, then do the same again."""
@@ -41,9 +41,9 @@ class RestoreFailed(RepositoryError, kind=ErrorKind.STORAGE):
 
 
 def restore_in_place(locked: LockedRepository, state: WorkspaceState) -> None:
-    """Make the workspace what a snapshot says; the folder itself stays the same one.
+    """Restore the workspace to a snapshot; the folder itself stays the same one.
 
-    Where little differs, only that is touched; else the workspace is emptied and filled.
+    If little differs, only that is changed; else the workspace is emptied and filled.
     """
     repository = locked.repository
     fs, workspace = repository.fs, repository.workspace
@@ -71,7 +71,7 @@ def restore_in_place(locked: LockedRepository, state: WorkspaceState) -> None:
 
 
 def _restore_differences(locked: LockedRepository, fd: int, state: WorkspaceState) -> bool:
-    """Make a workspace what a snapshot says where that is little; return whether it is done."""
+    """Restore a workspace by its differences, if they are few; return whether it is done."""
     repository = locked.repository
     fs, workspace = repository.fs, repository.workspace
     try:
@@ -97,7 +97,7 @@ def _restore_differences(locked: LockedRepository, fd: int, state: WorkspaceStat
 
 
 def _clear(fs: FileSystem, fd: int, files: Sequence[bytes], empty: Sequence[bytes]) -> None:
-    """Remove files, and folders that are empty already or then."""
+    """Remove files, and folders that are empty already or become so."""
     for path in files:
         *above, name = _parts(path)
         with directory_beneath(fs, fd, above) as parent_fd:
@@ -110,7 +110,7 @@ def _clear(fs: FileSystem, fd: int, files: Sequence[bytes], empty: Sequence[byte
                 try:
                     fs.rmdir(name, dir_fd=parent_fd)
                 except FileNotFoundError:
-                    pass  # with another of them
+                    pass  # it is removed with another one
                 except OSError as error:
                     if error.errno not in _HOLDS_MORE:
                         raise
@@ -125,15 +125,15 @@ def restore_to(
     *,
     complete: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Make a new folder of a snapshot; it appears whole.
+    """Write a snapshot as a new folder, which appears complete.
 
-    Where it is the workspace that was missing, the next snapshot knows its files.
+    If it is the missing workspace, the next snapshot knows its files.
 
     Args:
         locked: The repository.
-        state: What the folder is to hold.
-        folder: The folder, which must not be there.
-        complete: Is given the folder, open, before it appears, and may put more into it.
+        state: The folder's content.
+        folder: The folder, which must not exist.
+        complete: Called with the open folder before it appears; may add to it.
 
     Raises:
         RestoreFailed: There is something at the path.
@@ -182,15 +182,15 @@ def _fill(
     known: bool = True,
     names: Sequence[bytes] | None = None,
 ) -> None:
-    """Write the index's files into a folder, all or these, then give all of them their modes.
+    """Write the index's files into a folder, all or these, then set the modes of all.
 
     Args:
         locked: The repository.
         folder: The folder.
-        fd: It, open.
-        state: What it is to hold.
-        known: Whether it is the workspace, and is remembered.
-        names: Which files are written; all if None.
+        fd: The same, open.
+        state: Its content.
+        known: Whether it is the workspace, whose look is then stored.
+        names: The files to write; all if None.
     """
     fs, manifest = locked.repository.fs, state.manifest
     which = ("--all",) if names is None else ("-z", "--stdin")
@@ -214,13 +214,13 @@ def _fill(
 
 
 def _give_modes(fs: FileSystem, fd: int, found: WorkspaceScan, manifest: Manifest) -> None:
-    """Set the modes that are not as they were."""
+    """Set the modes that differ."""
     for path, mode in found.files():
         wanted = manifest.mode_of(path, kind_of_file(mode))
         if mode & MODE_BITS != wanted:
             _change_mode(fs, fd, path, wanted, READ_FLAGS)
     folders = found.folders
-    for path in sorted(folders, reverse=True):  # what is below first: it may be closed then
+    for path in sorted(folders, reverse=True):  # lower ones first: a folder may become closed
         wanted = manifest.mode_of(path, "folder")
         if folders[path] & MODE_BITS != wanted:
             _change_mode(fs, fd, path, wanted, DIRECTORY_FLAGS)

@@ -1,13 +1,13 @@
-"""Snapshots of a workspace: taken, listed, compared, brought back, removed.
+"""Snapshots of a workspace: taken, listed, compared, restored, removed.
 
 A snapshot is a commit whose tree has the workspace's files byte for byte; its message holds a name
-and the manifest. Its parent is what the work began from, so that git can merge it. An unchanged
-workspace is no new snapshot.
+and the manifest. Its parent is the base of the work, so that git can merge it. An unchanged
+workspace makes no new snapshot.
 
 Guarantees: a snapshot whose id was returned survives the death of the process and a power failure,
-as far as the disk keeps its word; a kill at any instant leaves the earlier ones as they were.
+if the disk honours its syncs; a kill at any instant leaves the earlier ones unchanged.
 
-The module is long because all of them keep one order of locks, objects and refs.
+The module is long because all operations share one order of locks, objects and refs.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from .workspace_scan import ScanLimits
 _OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SUBJECT_CHARS: Final = 120
 _MANY_LOOSE: Final = 4_000
-"""How many files of objects are many: each takes a block of the disk."""
+"""The number of loose objects that counts as many: each takes a block of the disk."""
 
 
 class SnapshotMissing(RepositoryError, kind=ErrorKind.NOT_FOUND):
@@ -73,9 +73,9 @@ class Snapshot:
     Attributes:
         id: Its commit.
         tree: The tree of its files.
-        parents: What the work began from; none where it began from nothing.
+        parents: The base of the work; empty if it has none.
         taken_at: When it was taken.
-        label: What it was called.
+        label: Its name.
         manifest: Modes and empty folders.
     """
 
@@ -88,17 +88,17 @@ class Snapshot:
 
     @property
     def state(self) -> WorkspaceState:
-        """What the workspace held."""
+        """The content of the workspace."""
         return WorkspaceState(self.tree, self.manifest)
 
 
 @frozen
 class PackWritten:
-    """What a pack of snapshots holds.
+    """The content of a pack of snapshots.
 
     Attributes:
-        snapshots: The snapshots that are whole with it and the packs before it, oldest first.
-        base: What the work began from, or None where it began from nothing.
+        snapshots: The snapshots that it and the packs before it complete, oldest first.
+        base: The base of the work, or None if it has none.
     """
 
     snapshots: tuple[str, ...]
@@ -110,9 +110,9 @@ class Snapshots:
     """The snapshots of one workspace.
 
     Attributes:
-        repository: Where they are kept.
-        clock: The time.
-        limits: How much a workspace may hold.
+        repository: Their repository.
+        clock: Returns the time.
+        limits: The limits of a workspace's content.
     """
 
     repository: SnapshotRepository
@@ -122,17 +122,17 @@ class Snapshots:
     # -------------------------------------------------------------------------------------- taking
 
     def take(self, label: str) -> Snapshot | None:
-        """Store the workspace as it is; None where there is none.
+        """Store the workspace's current state; None if there is no workspace.
 
         Nothing may work in the workspace meanwhile.
 
         Args:
-            label: What to call it, on one line.
+            label: Its name, on one line.
 
         Raises:
-            NoSnapshots: The repository was not made.
-            SnapshotRefused: The workspace holds what can't be kept; nothing was stored.
-            GitUnavailable: There is no git that can be used.
+            NoSnapshots: The repository does not exist.
+            SnapshotRefused: The workspace holds what can't be stored; nothing was stored.
+            GitUnavailable: There is no usable git.
             GitFailed: It could not be stored.
         """
         with self.repository.locked() as locked:
@@ -164,7 +164,7 @@ class Snapshots:
         try:
             return self._read(locked, [_checked(commit)])[0]
         except RepositoryError:
-            return None  # it is not needed to take the next one
+            return None  # the next snapshot does not need it
 
     def _commit(self, locked: LockedRepository, state: WorkspaceState, label: str) -> Snapshot:
         moment = self.clock().replace(microsecond=0)
@@ -174,23 +174,23 @@ class Snapshots:
         content = commit_content(state.tree, parents, at_s=int(moment.timestamp()), message=message)
         commit = locked.objects.write(COMMIT, content)
         locked.objects.sync()
-        refs = [(SNAPSHOT_REFS + commit, commit), (LATEST_REF, commit)]  # what is latest is kept
+        refs = [(SNAPSHOT_REFS + commit, commit), (LATEST_REF, commit)]  # the latest is retained
         write_refs(self.repository.fs, self.repository.directory, refs)
         return Snapshot(
             commit, state.tree, parents, moment.astimezone(UTC), subject, state.manifest
         )
 
     def _sync_refs(self, snapshot: str) -> None:
-        """See that a snapshot is kept whose taker may have been killed at the end."""
+        """Make a snapshot's refs durable, in case its taker was killed at the end."""
         sync_refs(
             self.repository.fs, self.repository.directory, [SNAPSHOT_REFS + snapshot, LATEST_REF]
         )
 
     def take_empty(self, label: str) -> Snapshot:
-        """Store a workspace that holds nothing, whatever the workspace holds now.
+        """Store an empty workspace, whatever the workspace holds now.
 
         Raises:
-            NoSnapshots: The repository was not made.
+            NoSnapshots: The repository does not exist.
             GitFailed: It could not be stored.
         """
         with self.repository.locked() as locked:
@@ -198,10 +198,10 @@ class Snapshots:
             return self._commit(locked, WorkspaceState(empty, Manifest()), label)
 
     def begin(self, commit: str) -> None:
-        """Make a commit what the work began from: the parent of every snapshot.
+        """Make a commit the base of the work: the parent of every snapshot.
 
         Raises:
-            GitFailed: It is not there.
+            GitFailed: It is missing.
         """
         with self.repository.locked() as locked:
             locked.git("update-ref", BASE_REF, _checked(commit))
@@ -213,13 +213,13 @@ class Snapshots:
 
         Raises:
             SnapshotMissing: There is none of this id.
-            NoSnapshots: The repository was not made.
+            NoSnapshots: The repository does not exist.
         """
         with self.repository.locked() as locked:
             return self._read(locked, [_checked(snapshot)])[0]
 
     def list(self) -> list[Snapshot]:
-        """Return all snapshots, oldest first; none where the repository was not made."""
+        """Return all snapshots, oldest first; none if the repository does not exist."""
         if not self.repository.exists:
             return []
         with self.repository.locked() as locked:
@@ -227,14 +227,14 @@ class Snapshots:
         return sorted(found, key=_by_age)
 
     def ids(self) -> Sequence[str]:
-        """Return the ids of all snapshots; none where the repository was not made."""
+        """Return the ids of all snapshots; none if the repository does not exist."""
         if not self.repository.exists:
             return []
         with self.repository.locked() as locked:
             return self._ids(locked)
 
     def _ids(self, locked: LockedRepository) -> Sequence[str]:
-        """Return all snapshots: each has a ref of its id, a file unless somebody packed them."""
+        """Return all ids: each snapshot has a ref, a file unless somebody packed the refs."""
         directory = self.repository.directory
         if (directory / "packed-refs").exists():
             output = locked.git("for-each-ref", "--format=%(objectname)", SNAPSHOT_REFS)
@@ -284,13 +284,13 @@ class Snapshots:
             raise SnapshotMissing(commit, directory=self.repository.directory) from error
 
     def tree_now(self) -> str:
-        """Return the tree of the workspace as it is now; nothing refers to it.
+        """Return the tree of the workspace's current state; nothing refers to it.
 
-        A workspace that is being worked in may be seen half way.
+        While someone works in the workspace, the tree may show a state in between.
 
         Raises:
-            SnapshotRefused: It holds what can't be kept.
-            NoSnapshots: The repository was not made.
+            SnapshotRefused: It holds what can't be stored.
+            NoSnapshots: The repository does not exist.
         """
         with self.repository.locked() as locked:
             looked = self._look(locked)
@@ -301,7 +301,7 @@ class Snapshots:
             return written.state.tree
 
     def empty_tree(self) -> str:
-        """Return the tree that holds nothing, which every repository can have."""
+        """Return the empty tree, which every repository can have."""
         with self.repository.locked() as locked:
             return locked.objects.write(TREE, b"")
 
@@ -314,10 +314,10 @@ class Snapshots:
             before: An id.
             after: An id.
             patch: Whether to return the changed lines, too.
-            paths: Only these files, and what is in these folders.
+            paths: Only these files, and the files in these folders.
 
         Raises:
-            SnapshotMissing: One of them is not there.
+            SnapshotMissing: One of them is missing.
         """
         with self.repository.locked() as locked:
             try:
@@ -330,13 +330,13 @@ class Snapshots:
                 missing = f"{before}..{after}"
                 raise SnapshotMissing(missing, directory=self.repository.directory) from error
 
-    # ------------------------------------------------------------------------------ bringing back
+    # ---------------------------------------------------------------------------------- restoring
 
     def restore(self, snapshot: str) -> None:
-        """Make the workspace what it was at a snapshot, file by file.
+        """Restore the workspace to a snapshot, file by file.
 
-        A kill leaves it in between; the same call then ends where this one would have. Nothing may
-        work in the workspace meanwhile.
+        A kill leaves it in between; the same call then completes it. Nothing may work in the
+        workspace meanwhile.
 
         Raises:
             SnapshotMissing: There is no such snapshot; nothing was changed.
@@ -346,7 +346,7 @@ class Snapshots:
             restore_in_place(locked, self._read(locked, [_checked(snapshot)])[0].state)
 
     def export(self, snapshot: str, folder: Path) -> None:
-        """Make a new folder of a snapshot; it appears whole.
+        """Write a snapshot as a new folder, which appears complete.
 
         Raises:
             SnapshotMissing: There is no such snapshot.
@@ -358,11 +358,11 @@ class Snapshots:
     # ------------------------------------------------------------------------- removing and copying
 
     def keep_only(self, wanted: Collection[str], *, older_than_s: float = 0.0) -> Sequence[str]:
-        """Remove all snapshots but these and the newest; return those that went.
+        """Remove all snapshots but these and the newest; return the removed ones.
 
         Args:
-            wanted: The ids that somebody refers to.
-            older_than_s: The age below which one stays in any case, in seconds.
+            wanted: The ids that something refers to.
+            older_than_s: Snapshots younger than this stay in any case, in seconds.
         """
         with self.repository.locked() as locked:
             left = [one for one in self._ids(locked) if one not in wanted]
@@ -378,10 +378,10 @@ class Snapshots:
             return self._remove(locked, gone, older_than_s=older_than_s)
 
     def pack(self, *, many: int = _MANY_LOOSE) -> bool:
-        """Put the objects of snapshots into one pack where there are many files of them.
+        """Put the objects of snapshots into one pack if many of them are loose.
 
         Returns:
-            Whether there were.
+            Whether they were packed.
         """
         with self.repository.locked() as locked:
             if locked.repository.loose_objects() <= many:
@@ -390,7 +390,7 @@ class Snapshots:
             return True
 
     def remove(self, snapshots: Collection[str]) -> Sequence[str]:
-        """Remove snapshots and what only they hold; return those that were there."""
+        """Remove snapshots and what only they hold; return those that existed."""
         with self.repository.locked() as locked:
             there = [one for one in self._ids(locked) if one in snapshots]
             return self._remove(locked, there)
@@ -406,17 +406,17 @@ class Snapshots:
             lines.append(f"delete {LATEST_REF}\n")
         locked.git("update-ref", "--stdin", stdin="".join(lines).encode())
         until = f"{int(older_than_s)}.seconds.ago" if older_than_s else "now"
-        forget(locked)  # its tree may be among what goes
+        forget(locked)  # its tree may be among what is removed
         locked.git("prune", f"--expire={until}")
         return ids
 
     def copy_to(self, other: Snapshots, snapshot: str, more: Collection[str] = ()) -> None:
-        """Store a snapshot in another workspace's repository, with what it has as its base.
+        """Store a snapshot in another workspace's repository, with its base.
 
         Args:
-            other: The other workspace's.
-            snapshot: Which.
-            more: Others that are copied as well, as far as they are there.
+            other: The other workspace's snapshots.
+            snapshot: The snapshot.
+            more: Further snapshots to copy, as far as they exist.
 
         Raises:
             SnapshotMissing: There is no such snapshot.
@@ -453,7 +453,7 @@ class Snapshots:
         return [one for one in chain.stdout.decode().split() if self._is_theirs(locked, one)]
 
     def _is_theirs(self, locked: LockedRepository, commit: str) -> bool:
-        """Return whether a commit is a person's: ours say that they are snapshots."""
+        """Return whether a commit is a person's: ours are marked as snapshots."""
         try:
             self._read(locked, [commit])
         except SnapshotMissing:
@@ -465,19 +465,19 @@ class Snapshots:
     def write_pack(
         self, known: Collection[str], target: IO[bytes], *, boundary: str | None
     ) -> PackWritten | None:
-        """Write what other machines lack of the snapshots into an open file, as one pack.
+        """Write the snapshots that other machines lack into an open file, as one pack.
 
         Args:
             known: The snapshots that they have.
             target: The file.
-            boundary: The person's commit that the work began from, whose history stays here.
+            boundary: The person's base commit of the work, whose history stays here.
 
         Returns:
-            What is in it; None where nothing is lacking, and nothing was written.
+            The pack's content; None if they lack nothing, and nothing was written.
 
         Raises:
             GitFailed: Objects are missing.
-            NoSnapshots: The repository was not made.
+            NoSnapshots: The repository does not exist.
         """
         with self.repository.locked() as locked:
             ids = self._ids(locked)
@@ -491,11 +491,11 @@ class Snapshots:
             return PackWritten(tuple(new), base)
 
     def packs_here(self) -> Collection[str]:
-        """Return the names of the packs that were taken in, or noted."""
+        """Return the names of the packs that were imported, or recorded."""
         return packs_here(self.repository.directory)
 
     def note_pack(self, name: str) -> None:
-        """Remember that all of a pack is here.
+        """Record that all of a pack is here.
 
         Raises:
             WriteError: The disk or its permissions.
@@ -506,17 +506,17 @@ class Snapshots:
     def take_in(
         self, packs: Sequence[NewPack], *, base: str | None = None, boundary: str | None = None
     ) -> None:
-        """Have the snapshots of packs here: all of them, or none.
+        """Import the snapshots of packs: all of them, or none.
 
         Args:
-            packs: The packs, in the order in which they were written; those that are here already
-                are passed over.
-            base: What the work began from, or None.
+            packs: The packs, in the order in which they were written; those already here are
+                skipped.
+            base: The base of the work, or None.
             boundary: The person's commit behind which history is not in them, or None.
 
         Raises:
-            NoSnapshots: The repository was not made.
-            GitFailed: Objects are missing, or a pack is none.
+            NoSnapshots: The repository does not exist.
+            GitFailed: Objects are missing, or a pack is invalid.
             WriteError: The disk or its permissions.
         """
         directory = self.repository.directory

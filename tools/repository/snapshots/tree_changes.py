@@ -1,4 +1,4 @@
-"""What differs between two trees, by file, with counts of lines and, where wanted, the lines."""
+"""The differences between two trees, by file, with counts of lines and, on request, the lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...base.files.tree_changes import FileChange, TreeChanges
 from .snapshot_repository import LockedRepository
 
 MAX_PATCH_BYTES: Final = 64 << 20
-"""How large a patch may be; a larger one is a `GitOutputTooLarge`."""
+"""The maximum size of a patch; a larger one is a `GitOutputTooLarge`."""
 _KINDS: Final = {b"A": "added", b"D": "deleted", b"M": "modified", b"T": "type changed"}
 
 
@@ -34,7 +34,7 @@ def changes_between(
 
 
 def _parsed(output: bytes) -> tuple[FileChange, ...]:
-    """Read `--raw --numstat -z`: two fields for each file, then one for each file."""
+    """Parse `--raw --numstat -z`: two fields for each file, then one for each file."""
     modes: dict[bytes, tuple[str, str, str]] = {}
     lines: dict[bytes, tuple[int | None, int | None]] = {}
     parts = iter(output.split(b"\0")[:-1])

@@ -1,7 +1,7 @@
-"""A workspace as a git tree: own walk, what changed, and proof that nothing of it is missing.
+"""A workspace as a git tree: our own walk, the changes, and proof that nothing is missing.
 
-Little is written without git (`small_change`), much by `update-index`. `git add` is not used: a
-folder `.GIT` stops it, and of a nested repository it keeps no file.
+Few changes are written without git (`small_change`), many by `update-index`. `git add` is not used:
+a folder `.GIT` stops it, and of a nested repository it stores no file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .workspace_memory import WorkspaceMemory, read_memory, write_memory
 from .workspace_scan import ScanLimits, WorkspaceScan, scan_workspace
 
 _MANY: Final = 500
-"""From how many files on they are put into one pack, instead of a file each."""
+"""The number of files from which they are put into one pack, instead of a file each."""
 _PACKED: Final = {
     "core.bigFileThreshold": "1",
     "core.fsyncMethod": "fsync",  # with "batch", git 2.39 loses a pack beside loose objects
@@ -36,11 +36,11 @@ _NOTHING: Final[Mapping[bytes, FolderLook]] = {}
 
 @frozen
 class WorkspaceState:
-    """What a workspace holds now.
+    """The current content of a workspace.
 
     Attributes:
         tree: Its git tree.
-        manifest: What that does not hold of it.
+        manifest: The parts that the tree lacks.
     """
 
     tree: str
@@ -52,8 +52,8 @@ class LookedAt:
     """A look at a workspace.
 
     Attributes:
-        found: What it holds.
-        memory: How it looked when its tree was last written; None where that is not known.
+        found: Its content.
+        memory: The look at its last written tree; None if unknown.
     """
 
     found: WorkspaceScan
@@ -61,10 +61,10 @@ class LookedAt:
 
 
 def look_at(locked: LockedRepository, limits: ScanLimits) -> LookedAt | None:
-    """Look at what the workspace holds; None where there is none.
+    """Look at the workspace's content; None if there is no workspace.
 
     Raises:
-        SnapshotRefused: It holds what can't be kept.
+        SnapshotRefused: It holds what can't be stored.
         RepositoryError: It is no folder.
         OSError: It can't be read.
     """
@@ -88,9 +88,8 @@ class Written:
     """A workspace whose tree is written.
 
     Attributes:
-        state: What it holds.
-        keep: Puts the tree on the disk, whatever happens then, and remembers how the workspace
-            looked. Raises WriteError.
+        state: Its content.
+        keep: Makes the tree durable, and stores the look at the workspace. Raises WriteError.
     """
 
     state: WorkspaceState
@@ -101,11 +100,11 @@ def write_state(locked: LockedRepository, looked: LookedAt) -> Written:
     """Store what a look found, and return its tree.
 
     Guarantees: the tree has exactly the paths of the look, each with the bytes of its file,
-    whatever `.gitattributes` say, and the submodules' entries that it had before. Where the
-    workspace is as it was, nothing is done.
+    whatever `.gitattributes` say, and the submodules' entries that it had before. If the workspace
+    is unchanged, nothing is done.
 
     Raises:
-        SnapshotRefused: Git takes one of the paths under no circumstances.
+        SnapshotRefused: Git accepts one of the paths under no circumstances.
         GitFailed: It could not be stored.
         WriteError: The same.
     """
@@ -137,7 +136,7 @@ def remember(
     manifest: bytes = b"",
     known: Mapping[bytes, FolderLook] = _NOTHING,
 ) -> None:
-    """Keep how a workspace looks of which this is the tree; its manifest is empty if not known."""
+    """Store the look at a workspace with this tree; its manifest is empty if unknown."""
     write_memory(
         locked.repository.directory / MEMORY,
         WorkspaceMemory(tree, manifest, found.looks),
@@ -148,7 +147,7 @@ def remember(
 
 
 def forget(locked: LockedRepository) -> None:
-    """Forget how the workspace looked: the next look stores all of it anew."""
+    """Remove the stored look at the workspace: the next one stores everything again."""
     (locked.repository.directory / MEMORY).unlink(missing_ok=True)
 
 
@@ -158,7 +157,7 @@ def _by_git(
     tree: str | None,
     changed: Mapping[bytes, Sequence[bytes]],
 ) -> str:
-    """Have git write the tree, by an index that begins with the last tree, if that can be read."""
+    """Have git write the tree, by an index that starts with the last tree, if that can be read."""
     try:
         if tree is not None:
             names = [_path(folder, name) for folder, some in changed.items() for name in some]
@@ -188,7 +187,7 @@ def _path(folder: bytes, name: bytes) -> bytes:
 
 
 def _remove_others(locked: LockedRepository, found: WorkspaceScan) -> None:
-    """See that the index has all that was found, and remove what was not."""
+    """Check that the index has all that was found, and remove everything else."""
     listed = locked.git("ls-files", "--stage", "-z").names
     wanted = set(found.names())
     folders = found.folders

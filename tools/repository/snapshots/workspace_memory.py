@@ -1,8 +1,8 @@
-"""What a workspace looked like when its tree was written, so that it need not be written again.
+"""The look at a workspace when its tree was written, so that it need not be written again.
 
-A file whose inode, size, mode and time of change are those that it had then is the same; a folder
-of which that holds has the same names. A file or folder that had only just changed when it was
-looked at counts as changed in any case, as its next change may have the same time.
+A file with the same inode, size, mode and time of change as then is unchanged; a folder with the
+same ones has the same names. A file or folder that had only just changed at the look counts as
+changed in any case, as its next change may have the same time.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _SECOND_NS: Final = 1_000_000_000
 _MARK_BYTES: Final = 8
 _NO_MARK: Final = (NEVER,) * 5
 _FOLDER: Final = struct.Struct("<12Q")
-"""A folder: its mark, its mode, how many files, the longest name, and how long the texts are."""
+"""A folder: its mark, its mode, the number of files, the longest name, and the texts' lengths."""
 _MOST: Final = 1 << 30
 
 
 @frozen(eq=False)
 class WorkspaceMemory:
-    """How a workspace looked.
+    """The stored look at a workspace.
 
     Attributes:
         tree: Its tree.
-        manifest: What that does not hold of it, encoded; empty where it is not known.
-        looks: How it looked, by folder.
+        manifest: The parts that the tree lacks, encoded; empty if unknown.
+        looks: The look at each folder.
     """
 
     tree: str
@@ -50,11 +50,11 @@ class WorkspaceMemory:
 
 
 def read_memory(path: Path, limits: Sequence[int]) -> WorkspaceMemory | None:
-    """Read how a workspace looked; None where it is not known.
+    """Read the stored look at a workspace; None if there is none.
 
     Args:
-        path: Where.
-        limits: What it has to have measured no more than, each.
+        path: The file.
+        limits: The maximum of each measure; beyond one, the look is not used.
     """
     try:
         if path.stat().st_size > _MOST:
@@ -62,7 +62,7 @@ def read_memory(path: Path, limits: Sequence[int]) -> WorkspaceMemory | None:
         data = path.read_bytes()
     except OSError:
         return None
-    whole = memoryview(data)  # of which nothing is copied twice
+    whole = memoryview(data)  # nothing of it is copied twice
     if whole[:_MARK_BYTES] != b"%08x" % zlib.crc32(whole[_MARK_BYTES:]):
         return None
     end = data.find(b"\n", _MARK_BYTES)
@@ -83,7 +83,7 @@ def _exceed(measures: Sequence[int], limits: Sequence[int]) -> bool:
 def _decoded(
     tree: str, manifest: int, folders: int, numbers: int, body: memoryview
 ) -> WorkspaceMemory:
-    """Cut a body up: the manifest, the folders, their numbers, and their texts."""
+    """Split a body into the manifest, the folders, their numbers, and their texts."""
     all_numbers = array("Q")
     table = manifest + _FOLDER.size * folders
     text = table + 8 * numbers
@@ -119,17 +119,16 @@ def write_memory(
     looked_at_ns: int,
     known: Mapping[bytes, FolderLook] | None = None,
 ) -> None:
-    """Keep how a workspace looked; not durably, and nothing where that can't be done.
+    """Store the look at a workspace; not durably, and without an error if it can't be stored.
 
-    What a kill or a power failure leaves of it is not believed.
+    A file that a kill or a power failure left incomplete is recognised and not used.
 
     Args:
-        path: Where.
-        memory: How it looked.
-        measures: How much it held, for `read_memory` to compare with limits.
-        looked_at_ns: When the look began, in nanoseconds since 1970.
-        known: What `read_memory` returned before: of the same looks it is not asked again how old
-            they are.
+        path: The file.
+        memory: The look.
+        measures: The workspace's measures, for `read_memory` to compare with limits.
+        looked_at_ns: When the look started, in nanoseconds since 1970.
+        known: The looks that `read_memory` returned before; their ages are not checked again.
     """
     with suppress(OSError, OverflowError, struct.error), path.open("wb", buffering=0) as file:
         parts = _parts_of(memory, measures, looked_at_ns, known or {})
@@ -167,7 +166,7 @@ def _parts_of(
 
 
 def _as_kept(look: FolderLook, looked_at_ns: int) -> FolderLook:
-    """Return a look in which nothing that had only just changed counts as known."""
+    """Return a look in which recent changes count as unknown."""
     until = (looked_at_ns - _RECENT_COARSE_NS) // _SECOND_NS
     column = look.column(SECONDS)
     recent = [

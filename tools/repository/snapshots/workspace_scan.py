@@ -1,4 +1,4 @@
-"""A look at all that a workspace holds, before git sees it: by descriptors, within limits."""
+"""A look at a workspace's whole content, before git sees it: by descriptors, within limits."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _SPECIAL: Final = {
 
 @frozen
 class ScanLimits:
-    """How much a workspace may hold.
+    """The limits of a workspace's content.
 
     Attributes:
-        max_entries: How many files, links and folders.
-        max_bytes: How much all files hold together, in bytes.
-        max_file_bytes: How much one file holds, in bytes.
+        max_entries: The number of files, links and folders.
+        max_bytes: The size of all files together, in bytes.
+        max_file_bytes: The size of one file, in bytes.
         max_attributes_bytes: The same for `.gitattributes`, which git reads into memory.
-        max_depth: How deep folders are nested.
+        max_depth: The nesting of folders.
         max_path_bytes: The longest path, in bytes.
     """
 
@@ -71,15 +71,15 @@ class ScanLimits:
 
 @define
 class WorkspaceScan:
-    """What a workspace holds.
+    """The content of a workspace.
 
     Attributes:
         looks: Its folders, the workspace itself first, with the files of each.
-        empty: The folders that hold nothing that is kept.
-        entries: How many files, links and folders there are, with what is left out.
-        size_bytes: How much the files hold.
-        looked_at_ns: When the look began, in nanoseconds since 1970.
-        same: Whether all is as it was at the look that was given.
+        empty: The folders without anything to store.
+        entries: The number of files, links and folders, including what is left out.
+        size_bytes: The size of the files.
+        looked_at_ns: When the look started, in nanoseconds since 1970.
+        same: Whether everything is unchanged since the given look.
     """
 
     looks: dict[bytes, FolderLook] = Factory(dict)
@@ -91,11 +91,11 @@ class WorkspaceScan:
 
     @property
     def count(self) -> int:
-        """How many files and links git is given."""
+        """The number of files and links that git is given."""
         return sum(look.count for look in self.looks.values())
 
     def measures(self) -> tuple[int, ...]:
-        """Return what each limit would have to allow."""
+        """Return the measures that the limits apply to."""
         largest = attributes = depth = longest = 0
         for path, look in self.looks.items():
             sizes = look.column(SIZE)
@@ -125,11 +125,11 @@ class WorkspaceScan:
 
     @property
     def left_out(self) -> list[bytes]:
-        """What git does not take."""
+        """The paths that git does not accept."""
         return [look.prefix + name for look in self.looks.values() for name in look.left_out]
 
     def manifest(self) -> Manifest:
-        """Return what a git tree does not hold of it."""
+        """Return the parts that a git tree lacks."""
         counted = {path: look.mode_counts() for path, look in self.looks.items()}
         counts: Counter[int] = Counter()
         for modes in counted.values():
@@ -165,17 +165,17 @@ def scan_workspace(
     limits: ScanLimits | None = None,
     known: Mapping[bytes, FolderLook] | None = None,
 ) -> WorkspaceScan:
-    """Look at all that a workspace holds; no link is followed, nothing is opened but folders.
+    """Look at a workspace's whole content; no link is followed, nothing is opened but folders.
 
-    What disappears meanwhile is passed over: nobody should work in it.
+    Entries that disappear meanwhile are skipped: nobody should work in it.
 
     Args:
         fs: The file system.
         root_fd: The workspace, open.
         workspace: Its path, for messages.
-        limits: How much it may hold.
-        known: How it looked before, within the same limits: a folder that has not changed since is
-            not listed again.
+        limits: The limits of its content.
+        known: The look before, within the same limits: a folder that is unchanged since is not
+            listed again.
 
     Raises:
         SnapshotRefused: It holds a pipe, a socket or a device, or more than is allowed.
@@ -195,7 +195,7 @@ class _Enough(Exception):
 
 
 class _Scanner:
-    """Looks through one workspace, a folder at a time."""
+    """Scans one workspace, a folder at a time."""
 
     def __init__(
         self, fs: FileSystem, limits: ScanLimits, known: Mapping[bytes, FolderLook]
@@ -205,11 +205,11 @@ class _Scanner:
         self._known = known
         self.found = WorkspaceScan(looked_at_ns=int(utc_now().timestamp() * 1e9))
         self.others = 0
-        """How many folders are not as they are known."""
+        """The number of folders that differ from the known ones."""
         self.faults: list[str] = []
 
     def look(self, fd: int, path: bytes, depth: int) -> bool:
-        """Look at what a folder holds; return whether anything of it is kept."""
+        """Look at a folder's content; return whether any of it is stored."""
         status = self._fs.fstat(fd)
         mark = mark_of(status)  # before its names: what changes them meanwhile changes it, too
         known = self._known.get(path)
@@ -229,7 +229,7 @@ class _Scanner:
         return bool(look.numbers or look.below)
 
     def _again(self, fd: int, known: FolderLook) -> FolderLook | None:
-        """Look at the files of a folder that has the names that it had; None if it has not."""
+        """Look at the files of a folder with unchanged names; None if the names changed."""
         names = known.file_names()
         numbers = looks_of(self._fs, fd, names)
         if numbers == known.numbers:
@@ -274,7 +274,7 @@ class _Scanner:
         return FolderLook(path, mode, mark, b"\0".join(names), numbers, *rest)
 
     def _may_be_kept(self, path: bytes, name: bytes, mode: int, size: int) -> bool:
-        """Return whether something is kept, or looked into; if it must not be, that is a fault."""
+        """Return whether an entry is stored or entered; add a fault if it must not be."""
         limits = self._limits
         if len(path) > limits.max_path_bytes:
             self._fault(path, f"its path has more than {limits.max_path_bytes:,} bytes")
