@@ -1,4 +1,4 @@
-"""A component specification as values: components, what they offer, what has to hold of them."""
+"""A component specification as values: components, what they offer, what must hold for them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ..converters import as_tuple
 STATUSES: Final = ("draft", "approved")
 ENTITY_KINDS: Final = ("class", "enum", "exception", "function", "constant", "protocol")
 OTHER_KINDS: Final = ("interface", "type", "struct", "trait", "module", "command", "component")
-"""What a component in another language than Python may offer besides."""
+"""More kinds of what a component offers, in languages other than Python."""
 
 
 class InvalidSpecification(HarnessError, kind=ErrorKind.INVALID_FILE):
-    """A document is no component specification; nothing was begun with it."""
+    """A document is not a component specification; nothing was started with it."""
 
     message = """{path} is not a usable specification: {faults:;}. Nothing was begun;
     docs/spec-format.md describes the form."""
     path: Path
     faults: Sequence[str]
-    """Everything that is wrong with it, in the order of the file, most with their line."""
+    """Every fault, in the order of the file, most with their line."""
 
 
 class UnknownComponent(HarnessError, kind=ErrorKind.USAGE):
@@ -38,7 +38,7 @@ class UnknownComponent(HarnessError, kind=ErrorKind.USAGE):
 
     @property
     def asked(self) -> str:
-        """What the specification lacks."""
+        """The component the specification lacks."""
         return f"no component {self.component_id!r}" if self.component_id else "several components"
 
 
@@ -50,7 +50,7 @@ class Member:
         name: Its name.
         signature: A method's parameters and result, `(tokens: int) -> None`; a field's type.
         description: What it is or does, or None.
-        raises: The errors that a method raises.
+        raises: The errors a method raises.
     """
 
     name: str
