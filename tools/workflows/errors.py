@@ -67,7 +67,7 @@ class AttemptsExhausted(HarnessError):
 
 
 class BudgetTooSmall(BudgetExceeded, kind=ErrorKind.BUDGET):
-    """What is left of a session's budget does not cover its next phase."""
+    """The remaining budget does not cover the session's next phase."""
 
     message = """phase {phase!r} of session {session_id} needs {required:,} tokens and {remaining:,}
     are left. The session stays paused with all it has; `agentforge budget {session_id} --extend
@@ -115,7 +115,7 @@ class NoEarlierPhase(HarnessError, kind=ErrorKind.USAGE):
 
 
 class NothingToRetry(HarnessError):
-    """A retry was asked for, and the session's current phase has not failed."""
+    """A retry was requested, but the session's current phase has not failed."""
 
     message = """phase {phase!r} of session {session_id} has not failed, so there is nothing to
     retry. Nothing was changed; `agentforge resume {session_id}` goes on with it."""

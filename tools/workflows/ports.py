@@ -121,7 +121,7 @@ def _frozen_mapping(value: Mapping[str, int]) -> Mapping[str, int]:
 
 @frozen(kw_only=True)
 class RunOutcome:
-    """How a run ended.
+    """The outcome of a run.
 
     Attributes:
         session_id: The session.

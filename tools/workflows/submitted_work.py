@@ -17,9 +17,9 @@ from .agents.choice import PROGRAMS
 from .agents.port import AgentChoice
 
 COMMAND: Final = "command"
-"""A queue's need: the worker runs command lines from submissions."""
+"""The need that a worker serves if it runs command lines from submissions."""
 REPOSITORY: Final = "repository"
-"""A queue's need: the worker allows sessions from repositories on its machine."""
+"""The need that a worker serves if it starts sessions from repositories on its machine."""
 _RECORDED: Final = "recorded"
 _OTHER: Final = "other"
 _KNOWN: Final = frozenset({*PROGRAMS, "openai", "anthropic", _RECORDED})

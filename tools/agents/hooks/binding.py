@@ -138,7 +138,7 @@ class Binding:
         return Spent(self.meter.total, self.meter.models, self.baseline)
 
     def is_bound_to(self, place: Place, session_id: str) -> bool:
-        """Return whether a session exists and has not ended; loading an unreadable one raises."""
+        """Return whether the conversation is already bound to this session."""
         bound = (self.session_id, self.base, self.store)
         return bound == (session_id, str(place.base), place.name)
 

@@ -17,7 +17,7 @@ _EVIDENCE_BYTES: Final = 4 * EVIDENCE_CHARS
 
 
 class GateResult(NamedTuple):
-    """How the command ended.
+    """The result of the command.
 
     Attributes:
         passed: Whether its exit code was 0.

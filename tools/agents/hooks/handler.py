@@ -93,7 +93,7 @@ def handle(
 def _said_of_trust(
     event: HookEvent, data_folder: Path, environment: Mapping[str, str]
 ) -> str | None:
-    """Return the notice for the person when a conversation begins; None if every setting holds.
+    """Return the notice for the person when a conversation begins; None if every setting applies.
 
     It goes into `systemMessage`, which the program shows to the person and not to the model.
     """
@@ -115,7 +115,7 @@ def _with_question(event: HookEvent | None, payload: Mapping[str, Any]) -> HookE
         return event
     if "questions" not in text_of(payload, "tool_name"):
         return event
-    from ..programs.question_calls import question_of  # few tools are these
+    from ..programs.question_calls import question_of  # few tools are question tools
 
     return event._replace(question=question_of(payload))
 

@@ -19,7 +19,7 @@ _MOST_BYTES = 1024 * 1024
 
 
 class AgentSettings(NamedTuple):
-    """What the hook does beyond recording.
+    """The hook's settings, beyond recording.
 
     Attributes:
         sessions: The directory of the sessions, or None for the default one.

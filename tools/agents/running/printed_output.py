@@ -30,7 +30,7 @@ _UNITS: Final = {"": 1, "k": 1_000, "M": 1_000_000}
 
 
 class ProgramOutput(NamedTuple):
-    """One answer.
+    """A program's last message, with its cost.
 
     Attributes:
         text: The model's last message.

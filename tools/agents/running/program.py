@@ -72,7 +72,7 @@ _GEMINI_SETTINGS: Final = {
     "tools": {"core": []},
     "hooksConfig": {"enabled": False},
     "skills": {"enabled": False},
-    "model": {"disableLoopDetection": True},  # it takes lines that code repeats for a loop
+    "model": {"disableLoopDetection": True},  # it mistakes repeated lines of code for a loop
     "experimental": {"enableAgents": False},
     "context": {"fileName": "none.md"},
 }

@@ -35,12 +35,12 @@ class SaidVersion(NamedTuple):
 
 
 class HookTrust(NamedTuple):
-    """Whether Codex runs our hooks.
+    """Codex's report of whether it runs our hooks.
 
     Attributes:
         listed: How many of our hooks it lists.
         refused: Its trust values of hooks that it does not run, each once, in order.
-        problem: Why it could not be asked, or None.
+        problem: Why it gave no report, or None.
     """
 
     listed: int = 0

@@ -61,14 +61,14 @@ class Member:
 
 @frozen(kw_only=True)
 class Entity:
-    """Something that the component offers by name.
+    """A named part of a component's interface.
 
     Attributes:
         name: Its name.
         kind: One of `ENTITY_KINDS`, or of `OTHER_KINDS` where the language is not Python.
         description: What it is, or None.
         fields: Its fields or an enum's values.
-        methods: Its methods; a function is the one method, of the same name.
+        methods: Its methods; for a function, the one method of its name.
     """
 
     name: str

@@ -87,7 +87,7 @@ def parse_specification(data: bytes, *, path: Path) -> Specification:
 
 
 def read_specification(data: bytes) -> tuple[Specification | None, list[str]]:
-    """Return a specification and its faults; None with the faults that make it invalid."""
+    """Return a specification without faults, or None with every fault."""
     if len(data) > MAX_SPEC_BYTES:
         return None, [f"has more than {MAX_SPEC_BYTES:,} bytes, the limit"]
     try:
