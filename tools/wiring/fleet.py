@@ -90,7 +90,7 @@ class SessionRunners:
         self._managers: dict[str, SessionManager] = {}
 
     def manager_of(self, session_id: str, job_id: int) -> SessionManager:
-        """Return the manager of a session's workflow, for one job of the queue.
+        """Return the manager that runs a session for a job of the queue.
 
         Raises:
             StoreError: The session can't be read now.
