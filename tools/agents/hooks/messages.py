@@ -24,7 +24,7 @@ def briefing(
     """Return the briefing for an agent's new context, within 2,000 tokens and `max_chars`.
 
     The first line names its revision, because after a compaction or a restart an earlier briefing
-    may be above it. `shows` and `may_show` are those of `harness.briefing.brief`.
+    may be above it. `shows` and `may_show` are those of `harness.views.briefing.brief`.
     """
     first = (
         f"{BRIEFED}{session.revision} of {session.session_id}. "

@@ -221,7 +221,7 @@ def agents_questions(
     """Create the configured service, with the limits for agents' questions.
 
     The configuration's limits on questions and options apply to all others. An agent's questions
-    are checked before they are asked (`workflows.answers`), and may request free text alone.
+    are checked before they are asked (`workflows.prompts.answers`) and may request free text alone.
 
     Args:
         base_dir: The directory of the question sessions; the configured one if None.

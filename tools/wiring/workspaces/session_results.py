@@ -65,7 +65,7 @@ class SessionResults:
             CheckpointNotFound: There is no such checkpoint.
             CheckpointNotKept: It has no snapshot.
             NoSnapshots: The session has no workspace.
-            RepositoryError: See `repository.apply.apply_result`.
+            RepositoryError: See `repository.apply.apply.apply_result`.
         """
         from ...repository.apply.apply import apply_result, plan_apply
 

@@ -192,7 +192,7 @@ class AgentAnswer:
     """An agent's text, and its changes if it edits in place.
 
     Attributes:
-        text: Markdown; see `workflows.answers`.
+        text: Markdown; see `workflows.prompts.answers`.
         usage: The cost; None if the agent does not know.
         questions: Its questions, besides any in the text.
         change: Its changes if it edits in place; otherwise its files are in the text.

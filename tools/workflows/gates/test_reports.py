@@ -1,6 +1,6 @@
 """Describe the result of a test run in words; pure.
 
-`workflows.gate_guest` writes the result in the sandbox, `workflows.gates` judges by it.
+`workflows.gates.gate_guest` writes the result in the sandbox, `suite_gates` judges by it.
 """
 
 from __future__ import annotations
