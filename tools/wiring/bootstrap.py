@@ -1,8 +1,8 @@
-"""The composition root: what constructs adapters, and connects them to the ports they serve.
+"""The composition root: constructs adapters and connects them to the ports they implement.
 
-Every entry point asks here. A package is imported when the first function needs it.
+Every entry point calls it. A package is imported when the first function needs it.
 
-The module is long because it is the one place where adapters are made.
+The module is long because it is the only place that constructs adapters.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
 
 
 class SessionOptions(TypedDict, total=False):
-    """How the sessions of a manager or a runner are kept, run and observed; each may be left out.
+    """Options of a manager's or a runner's sessions, each of which may be omitted.
 
     Attributes:
-        store: Where the sessions are, if not in files of this project: opened, or an address for
+        store: The sessions' store, if not this project's files: an open one, or an address for
             `fleet.stores.open_sessions`.
         objects: The object store of their workspaces; see `open_snapshots`.
-        policy: Limits and environment of what runs in the sandbox and names none; its default if
-            None.
+        policy: Limits and environment of code in the sandbox that names none; the sandbox's default
+            if None.
         isolation: What runs scripts: "sandbox", "jail" for any language, natively, or the name of
-            an executor of an installed plugin.
-        jail: What runs in a jail may use and see; the jail's default if None.
-        observers: Who observes what happens to the sessions; see `harness.SessionObserver`.
-        briefing_shows: As of `SessionManager`.
+            an installed plugin's executor.
+        jail: Limits and visible paths of jailed commands; the jail's default if None.
+        observers: Observers of the sessions' events; see `harness.SessionObserver`.
+        briefing_shows: See `SessionManager`.
     """
 
     store: LocalSessions | str | None
@@ -80,19 +80,19 @@ def build_manager(
     """Build a manager whose phases run in the sandbox or in a jail, and which can ask a person.
 
     Args:
-        base_path: The sessions' directory; the project's, as the commands have it, if None.
+        base_path: The sessions' directory; if None the project's, as for the commands.
         questions_dir: The question sessions' directory; the configured one if None.
         ask_user: Whether code in the sandbox may ask, too; see `ask_user_tool()`.
-        snapshots: Whether each checkpoint keeps the workspace; without git, none does.
-        channel: How a person is asked; as the configuration says if None.
-        executor: What runs phases; what `isolation` says if None.
-        cache_bytes: As of `open_snapshots`, and so is `repositories`.
-        repositories: The folders whose repositories sessions may begin from; any if None.
+        snapshots: Whether each checkpoint saves the workspace; none does without git.
+        channel: Asks a person; the configured channel if None.
+        executor: Runs phases; the one that `isolation` names if None.
+        cache_bytes: See `open_snapshots`, also for `repositories`.
+        repositories: The folders whose repositories sessions may start from; any if None.
         **options: See `SessionOptions`.
 
     Raises:
-        UnknownExecutor: There is no such isolation.
-        ValueError: Code that is not in the sandbox was to ask.
+        UnknownExecutor: The isolation is unknown.
+        ValueError: `ask_user` is set, and the code does not run in the sandbox.
     """
     sessions = opened_sessions(base_path, options.get("store"))
     isolation = options.get("isolation", "sandbox")
@@ -118,7 +118,7 @@ def build_manager(
 
 
 def _observed(options: SessionOptions) -> dict[str, Any]:
-    """Return what a manager is observed by, and what its briefings show."""
+    """Return a manager's observers, and the parts that its briefings show."""
     shows = options.get("briefing_shows", DEFAULT_PARTS)
     return {"observers": options.get("observers", ()), "briefing_shows": shows}
 
@@ -126,7 +126,7 @@ def _observed(options: SessionOptions) -> dict[str, Any]:
 def opened_sessions(
     base_path: Path | str | None, store: LocalSessions | str | None
 ) -> LocalSessions:
-    """Return a store: the one that is open already, or the one of an address or a directory."""
+    """Return a store: the given one, or the one of an address or a directory."""
     if store is None or isinstance(store, str):
         return open_sessions(base_path, store=store)
     return store
@@ -138,15 +138,15 @@ def open_snapshots(
     cache_bytes: int | None = None,
     repositories: Collection[Path] | None = None,
 ) -> SessionSnapshots:
-    """Open what keeps the workspaces of a store's sessions; git is looked for when it is needed.
+    """Open the snapshots of a store's workspaces; git is looked up on first use.
 
     Args:
         store: The sessions.
-        objects: The address of the object store that brings workspaces to other machines, where
-            the sessions are in a database; see `fleet.objects.open_objects`.
-        cache_bytes: How much this machine keeps of sessions before those go that are stored there
-            and worked on elsewhere, or ended, in bytes; 20 GiB if None.
-        repositories: The folders whose repositories sessions may begin from; any if None.
+        objects: The address of the object store that brings workspaces to other machines, if the
+            sessions are in a database; see `fleet.objects.open_objects`.
+        cache_bytes: How many bytes of sessions this machine retains before it removes those that
+            are in the object store and ended or are worked on elsewhere; 20 GiB if None.
+        repositories: The folders whose repositories sessions may start from; any if None.
 
     Raises:
         ObjectStoreError: The object store can't be used.
@@ -166,7 +166,7 @@ def open_snapshots(
 
 
 def pack_index_of(store: LocalSessions) -> PackIndex | None:
-    """Return the index of the packs of a store's workspaces; None where no machines share them."""
+    """Return the index of a store's workspace packs; None if machines do not share workspaces."""
     from ..fleet.objects.pack_index import KeepsPacks
 
     return store.pack_index() if isinstance(store, KeepsPacks) else None
@@ -176,11 +176,11 @@ def pack_index_of(store: LocalSessions) -> PackIndex | None:
 def begun_files(
     store: LocalSessions, attachments: Mapping[str, bytes]
 ) -> Iterator[tuple[Path, str] | None]:
-    """Have the files of the repository that a new session will begin with, and whose they are.
+    """Yield the repository files a new session starts from, and the session that owns them.
 
     Args:
-        store: Where the session will be.
-        attachments: What the session will begin with; None is yielded where no repository is.
+        store: The future session's store.
+        attachments: The future session's attachments; without a repository, None is yielded.
     """
     from .workspaces.session_snapshots import REPOSITORY_NAME, SessionSnapshots
 
@@ -194,14 +194,14 @@ def begun_files(
 def configured_jail(
     configuration: Configuration, environment: Mapping[str, str] = os.environ
 ) -> JailPolicy | None:
-    """Return what commands in a jail may use and see, as a project's configuration says it.
+    """Return the limits and visible paths of jailed commands from a project's configuration.
 
     Args:
-        configuration: The configuration; None is returned where it says nothing of jails.
-        environment: Where the variables are that it names; those that are not set are left out.
+        configuration: The configuration; None is returned if it has no section on jails.
+        environment: The source of the variables it names; unset ones are omitted.
 
     Raises:
-        InvalidJail: It asks for what a jail does not take.
+        InvalidJail: It asks for something a jail does not support.
     """
     if "jail" not in configuration.given:
         return None
@@ -223,13 +223,13 @@ def configured_jail(
 
 
 def try_gate(configuration: Configuration) -> str:
-    """See that a jail as configured has the program of the gate's command; return its name.
+    """Check that the configured jail has the program of the gate's command; return its name.
 
-    The command is not run. A program of the workspace, as `./test.sh`, is looked for in no place.
+    The command is not run. A program of the workspace, such as `./test.sh`, is not looked up.
 
     Raises:
-        GateUnavailable: No jail can be made, or it can't have the program.
-        InvalidJail: The configuration asks for what a jail does not take.
+        GateUnavailable: No jail can be created, or it can't have the program.
+        InvalidJail: The configuration asks for something a jail does not support.
         ValueError: The command is empty, or its quotes are not closed.
     """
     from ..workflows.gate_port import CommandRequest
@@ -245,12 +245,12 @@ def try_gate(configuration: Configuration) -> str:
 
 
 def forget_deleted(store: LocalSessions) -> None:
-    """Remove the refs that people's repositories kept for sessions that a prune has deleted."""
+    """Remove the refs in people's repositories that belong to sessions deleted by a prune."""
     open_snapshots(store).forget_deleted()
 
 
 def try_objects(url: str) -> tuple[str, float]:
-    """Write an object, read it and remove it; return the store's name and the seconds that took.
+    """Write an object, read it and remove it; return the store's name and the seconds it took.
 
     Raises:
         ObjectStoreError: The store can't be used; the error says why.
@@ -265,11 +265,11 @@ def try_objects(url: str) -> tuple[str, float]:
 
 
 def session_results(store: LocalSessions, objects: str | None = None) -> SessionResults:
-    """Return what brings the results of a store's sessions to where a person works.
+    """Return what applies the results of a store's sessions to a person's checkout.
 
     Args:
         store: The sessions.
-        objects: As of `open_snapshots`.
+        objects: See `open_snapshots`.
     """
     from .workspaces.session_results import SessionResults
 
@@ -286,7 +286,7 @@ def _configured_channel(directory: Path | str | None, store: LocalSessions) -> Q
 def agents_channel(
     directory: Path | None = None, *, store: LocalSessions | str | None = None
 ) -> QuestionChannel:
-    """Return the channel of agents' questions, which notifies the person of each.
+    """Return the channel of agents' questions, which notifies the person of each question.
 
     Args:
         directory: The question sessions' directory; see `open_questions`.
@@ -309,10 +309,10 @@ def _notifying(sessions: QuestionSessions, config: Config) -> QuestionChannel:
 
 
 def isolation_of(store: LocalSessions, session_id: str) -> str:
-    """Return where a session's scripts run; where no workflow can be read, the runner says so.
+    """Return where a session's scripts run; the sandbox if no workflow can be read.
 
     Raises:
-        HarnessError: The store does not answer now; the same call may succeed later.
+        HarnessError: The store does not answer; the same call may succeed later.
     """
     from ..harness import HarnessError
     from ..workflows.job import Job
@@ -326,7 +326,7 @@ def isolation_of(store: LocalSessions, session_id: str) -> str:
 
 
 def build_executor(store: LocalSessions, cancel: CancelToken) -> PhaseExecutor:
-    """Build what runs the code of one call in the sandbox, until `cancel` stops it."""
+    """Build the executor of one call's code in the sandbox; `cancel` stops the code."""
     from .phases.sandbox_executor import SandboxPhaseExecutor
 
     return SandboxPhaseExecutor(store, kept=0, cancel=cancel)
@@ -339,19 +339,18 @@ def open_questions(
     config: Config | None = None,
     **given: Any,
 ) -> QuestionSessions:
-    """Open the question sessions so that those of ended agent sessions are withdrawn.
+    """Open the question sessions; questions of agent sessions that have ended are withdrawn.
 
     Args:
-        directory: Their directory; if None, the store's where that is a database, else the
-            configured one.
-        store: Where the agent sessions are: opened, or an address for
+        directory: Their directory; if None, the database of `store`, else the configured directory.
+        store: The agent sessions' store: an open one, or an address for
             `fleet.stores.open_sessions`.
         config: The configuration; read if None.
-        **given: More for `QuestionSessions`, as a clock.
+        **given: More arguments of `QuestionSessions`, such as a clock.
 
     Raises:
         InvalidConfig: The configuration can't be used.
-        ExtraMissing: The store is a database, and the packages for it are not installed.
+        ExtraMissing: The store is a database, and its packages are not installed.
     """
     from ..questions import open_sessions as questions_of_config
     from .phases.question_channel import SessionEnds
@@ -369,9 +368,9 @@ def open_questions(
 def open_agents_questions(
     directory: Path | None = None, *, store: LocalSessions | str | None = None
 ) -> QuestionSessions:
-    """Open the question sessions with the limits of what an agent's answer may ask.
+    """Open the question sessions with the limits for agents' questions.
 
-    The arguments and what is raised are those of `open_questions`.
+    See `open_questions` for the arguments and errors.
     """
     from .phases.question_channel import agents_questions
 
@@ -386,7 +385,7 @@ def open_agents_questions(
 def _keeping_questions(
     directory: Path | str | None, store: LocalSessions | str | None
 ) -> PostgresStore | None:
-    """Return the store that keeps the questions of its sessions; None where files have them."""
+    """Return the database that holds its sessions' questions; None if files hold them."""
     if directory is not None or store is None:
         return None
     if isinstance(store, str):
@@ -405,12 +404,12 @@ def build_runner(
     """Build a runner of workflows whose phases run in the sandbox or in a jail.
 
     Args:
-        base_path: The sessions' directory; the project's, as the commands have it, if None.
-        observer: Observes the runs, or None; what it raises ends a run.
+        base_path: The sessions' directory; if None the project's, as for the commands.
+        observer: Observes the runs, or None; an exception it raises ends the run.
         **options: See `SessionOptions`.
 
     Raises:
-        UnknownExecutor: There is no such isolation.
+        UnknownExecutor: The isolation is unknown.
     """
     return build_agent_runner(
         manager=build_manager(base_path, **options),
@@ -435,23 +434,23 @@ def build_agent_runner(
     """Build a runner of agents' work whose gates run in the sandbox.
 
     Args:
-        base_path: The sessions' directory; the project's, as the commands have it, if None.
+        base_path: The sessions' directory; if None the project's, as for the commands.
         manager: Leads the sessions, and asks a person through its own channel; a new one at
             `base_path` if None.
-        gates: Where gates run; the sandbox if None.
-        allowed: What of the agents that sessions name is allowed and given to them; what the
-            sessions say if None.
+        gates: Runs gates; the sandbox if None.
+        allowed: Which agents that sessions name may run, and what they are given; None trusts the
+            sessions.
         channel: How the new manager asks a person, as `QuestionSessionChannel`; without one a run
-            pauses where a person is needed.
-        observer: Observes the runs, or None; what it raises ends a run.
-        answers_timeout_s: How long to wait for a person's answers before the session pauses for
-            them, in seconds.
-        monotonic: The clock that agents are timed with.
-        **options: See `SessionOptions`; of gates, and of agents that edit in place, are `policy`
-            and `jail`.
+            pauses when it needs a person.
+        observer: Observes the runs, or None; an exception it raises ends the run.
+        answers_timeout_s: How long to wait for a person's answers before the session pauses, in
+            seconds.
+        monotonic: The clock that times agents.
+        **options: See `SessionOptions`; `policy` and `jail` apply to gates and to agents that edit
+            in place.
 
     Raises:
-        ValueError: What a manager has of its own was given beside one.
+        ValueError: An option of a new manager was given together with `manager`.
     """
     own: list[str] = [name for name in ("observers", "briefing_shows") if name in options]
     own += [] if channel is None else ["channel"]
@@ -495,14 +494,14 @@ def build_agent(
     """Build an agent that answers with text.
 
     Args:
-        store: Where the sessions are.
-        choice: Who it is.
-        jail: What it may use and see where it is run in a jail; the jail's default if None.
-        allowed: What a worker allows; None: it is run as this process is.
+        store: The sessions' store.
+        choice: The agent.
+        jail: Limits and visible paths if it runs in a jail; the jail's default if None.
+        allowed: What the worker allows; None runs the agent as this process runs programs.
 
     Raises:
-        AgentNotAllowed: The worker does not run it.
-        ValueError: It is none that is known.
+        AgentNotAllowed: The worker does not run this agent.
+        ValueError: The agent is unknown.
     """
     from ..workflows.agents.choice import make_agent
 
@@ -530,18 +529,18 @@ def build_editing_agent(
     jail: JailPolicy | None = None,
     allowed: WorkerConfiguration | None = None,
 ) -> PhaseAgent:
-    """Build an agent that edits in place, in a jail; recorded answers are taken as they are.
+    """Build an agent that edits in place, in a jail; recorded answers need none.
 
     Args:
-        store: Where the sessions are.
-        choice: Who it is: a command, a program by its name, or recordings.
-        jail: What it may use and see besides; the jail's default if None. Whether it has the
-            network says `choice` alone.
-        allowed: What a worker allows and gives it, whatever `choice` says; all of that if None.
+        store: The sessions' store.
+        choice: The agent: a command, a program by its name, or recordings.
+        jail: More limits and visible paths; the jail's default if None. `choice` alone decides
+            about the network.
+        allowed: What the worker allows and gives the agent, overriding `choice`; None allows all.
 
     Raises:
-        AgentNotAllowed: The worker does not run it.
-        ValueError: It can't edit, as an endpoint, or its command is none.
+        AgentNotAllowed: The worker does not run this agent.
+        ValueError: The agent can't edit, such as an endpoint, or its command is not valid.
     """
     from ..agents.running.agent_jail import JailedAgent
     from ..workflows.agents.choice import make_agent

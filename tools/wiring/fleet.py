@@ -1,6 +1,6 @@
-"""The part of the composition root that has the fleet: what submits sessions, and what runs them.
+"""The fleet's part of the composition root: submitting sessions, and running them.
 
-It is over `bootstrap`, whose managers and runners it hands to the workers.
+It builds on `bootstrap`, whose managers and runners it gives to the workers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .pruning import prune_store
 
 if TYPE_CHECKING:
     from ..base.settings.worker_configuration import WorkerConfiguration
-    from ..fleet.postgres.fleet_view import FleetView as FleetView  # noqa: PLC0414 (handed on)
+    from ..fleet.postgres.fleet_view import FleetView as FleetView  # noqa: PLC0414 (re-exported)
     from ..fleet.postgres.store import PostgresStore
     from ..fleet.workers.settings import FleetSettings
     from ..harness import PhaseExecutor
@@ -43,20 +43,20 @@ if TYPE_CHECKING:
 class SessionRunners:
     """Runs the sessions of a PostgreSQL store one after another, as `agentforge resume` does.
 
-    What can be kept from one session to the next is: the connections, and a warm sandbox.
+    The connections and a warm sandbox are reused from one session to the next.
 
     Args:
-        store: The store.
+        store: The sessions' store.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
         direct: The server's own address, where `store` is a connection pooler.
         objects: The object store of the workspaces; see `open_snapshots`.
-        allowed: What of a submission is done here; the least if None.
-        executor: What runs scripts; the sandbox or a jail, as their workflow says, if None.
-        claimed: Called with the id of a session once it is claimed.
+        allowed: What this worker does for submissions; the least if None.
+        executor: Runs scripts; the sandbox or a jail, as their workflow says, if None.
+        claimed: Called with a session's id once the session is claimed.
 
     Raises:
-        ExtraMissing: The packages for it are not installed.
-        InvalidStoreAddress: It is no PostgreSQL store.
+        ExtraMissing: The packages for PostgreSQL are not installed.
+        InvalidStoreAddress: The store is not PostgreSQL.
         InvalidConfiguration: The project's configuration can't be used.
     """
 
@@ -90,7 +90,7 @@ class SessionRunners:
         self._managers: dict[str, SessionManager] = {}
 
     def manager_of(self, session_id: str, job_id: int) -> SessionManager:
-        """Return the manager for a session, which runs it for a job of the queue.
+        """Return the manager that runs a session for a job of the queue.
 
         Raises:
             StoreError: The session can't be read now.
@@ -99,17 +99,17 @@ class SessionRunners:
         return self._manager(isolation_of(self._sessions, session_id))
 
     def plain_manager(self) -> SessionManager:
-        """Return a manager for what is no run."""
+        """Return a manager for calls that are no run."""
         return SessionManager(self._sessions, **self._shown)
 
     def runner(self, manager: SessionManager, observer: RunObserver) -> WorkflowRunner:
-        """Return what runs the sessions of a manager; it waits for no person."""
+        """Return the runner of a manager's sessions; it waits for no person."""
         return build_agent_runner(
             manager=manager, jail=self._jail, allowed=self._allowed, observer=observer
         )
 
     def close(self) -> None:
-        """Wait a moment until what happened is told, then close the store's connections."""
+        """Wait briefly for pending notifications, then close the store's connections."""
         self._observers.close()
         self._sessions.close()
 
@@ -134,7 +134,7 @@ class SessionRunners:
 def open_shared_sessions(
     store: str, base_path: Path | str | None = None, *, direct: str | None = None
 ) -> PostgresStore:
-    """Open the sessions of a PostgreSQL store, the one kind that a fleet shares.
+    """Open the sessions of a PostgreSQL store, the only kind that a fleet shares.
 
     Args:
         store: Its address.
@@ -142,8 +142,8 @@ def open_shared_sessions(
         direct: The server's own address, where `store` is a connection pooler.
 
     Raises:
-        ExtraMissing: The packages for it are not installed.
-        InvalidStoreAddress: It is no PostgreSQL store.
+        ExtraMissing: The packages for PostgreSQL are not installed.
+        InvalidStoreAddress: The store is not PostgreSQL.
     """
     if not is_database(store):
         from ..fleet.postgres.address import without_password
@@ -165,17 +165,17 @@ def open_submitting(
     *,
     direct: str | None = None,
 ) -> LocalSessions:
-    """Open the sessions of a store so that each save hands the session to the fleet.
+    """Open the sessions of a store so that each save submits the session to the fleet.
 
     Args:
         store: Its address.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
-        submission: How the fleet is to take them.
+        submission: How the fleet should run them.
         direct: The server's own address, where `store` is a connection pooler.
 
     Raises:
-        ExtraMissing: The packages for it are not installed.
-        InvalidStoreAddress: It is no PostgreSQL store.
+        ExtraMissing: The packages for PostgreSQL are not installed.
+        InvalidStoreAddress: The store is not PostgreSQL.
     """
     database = open_shared_sessions(store, direct=direct).database
     from ..fleet.postgres.submissions import SubmittingStore
@@ -184,18 +184,18 @@ def open_submitting(
 
 
 class SubmittingRunner(WorkflowRunner):
-    """A runner that begins sessions and runs none: workers have what their gates need."""
+    """A runner that creates sessions and runs none: the workers have what their gates need."""
 
     def _check_gates(self, workflow: Workflow) -> None:
-        """Take any: the worker pauses a session whose gates can't run there."""
+        """Accept any workflow: the worker pauses a session whose gates can't run there."""
 
 
 def submit_session(manager: SessionManager) -> None:
-    """Hand a manager's current session to the fleet; a paused one becomes active.
+    """Submit a manager's current session to the fleet; a paused one becomes active.
 
     Raises:
-        InvalidStateTransition: It has ended.
-        NotAWorkflowSession: No workflow began it.
+        InvalidStateTransition: The session has ended.
+        NotAWorkflowSession: The session was not started by a workflow.
     """
     from ..fleet.postgres.submissions import SubmittingStore
     from ..workflows.job import Job
@@ -215,16 +215,16 @@ def submit_session(manager: SessionManager) -> None:
 def fleet_settings(
     *, concurrency: int, queues: list[str] | None, grace_s: float, heartbeat_s: float
 ) -> FleetSettings:
-    """Return the settings of a worker; a silent one is taken for dead after five heartbeats.
+    """Return a worker's settings; without a heartbeat for five intervals it counts as dead.
 
     Args:
         concurrency: How many sessions it runs at once.
-        queues: The queues that it takes jobs of; the default one if None.
-        grace_s: How long sessions may go on once it is stopped, in seconds.
-        heartbeat_s: How often it says that it is alive, in seconds.
+        queues: The queues to take jobs from; the default one if None.
+        grace_s: How long sessions may continue after the worker is stopped, in seconds.
+        heartbeat_s: The time between two heartbeats, in seconds.
 
     Raises:
-        ValueError: One of them is out of its range.
+        ValueError: A value is out of range.
     """
     from ..fleet.workers.settings import LIMIT_HEARTBEATS, FleetSettings
 
@@ -238,13 +238,13 @@ def fleet_settings(
 
 
 def worker_allowed(**options: Any) -> WorkerConfiguration:
-    """Return what a worker does of what submissions ask for.
+    """Return what a worker does for submissions.
 
-    Its person's own configuration says it; options, which are this person's words, too, come
-    before. A project's file has no say.
+    Its person's own configuration decides, and so do options, which come from the same person and
+    take precedence. A project's file has no effect.
 
     Args:
-        **options: Attributes of `WorkerConfiguration`; None: as the configuration says.
+        **options: Attributes of `WorkerConfiguration`; the configuration's value for None.
 
     Raises:
         InvalidConfiguration: The person's configuration can't be used.
@@ -256,7 +256,7 @@ def worker_allowed(**options: Any) -> WorkerConfiguration:
 
 
 def open_fleet(store: str, *, direct: str | None = None) -> FleetView:
-    """Open a view of a fleet, by its PostgreSQL store; see `open_shared_sessions`."""
+    """Open a view of a fleet by its PostgreSQL store; see `open_shared_sessions`."""
     from ..fleet.postgres.fleet_view import FleetView
 
     return FleetView(open_shared_sessions(store, direct=direct).database)
@@ -273,22 +273,22 @@ def run_worker(
     address: tuple[str, int] | None = None,
     verbose: bool = False,
 ) -> None:
-    """Be a worker of the fleet until SIGTERM or Ctrl-C.
+    """Run a worker of the fleet until SIGTERM or Ctrl-C.
 
     Args:
         store: The PostgreSQL store.
-        settings: What it does, and how long it waits.
-        allowed: What of a submission it does, besides beginning sessions from the repository that
-            it is started in.
+        settings: Its queues, concurrency and time limits.
+        allowed: What it does for submissions, besides starting sessions from the repository that
+            the worker was started in.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
         direct: The server's own address, where `store` is a connection pooler.
         objects: The object store of the workspaces; see `open_snapshots`.
-        address: Where its health and metrics are served, or None.
-        verbose: Whether all that its sessions log is logged, and not only warnings.
+        address: Where it serves its health and metrics, or None.
+        verbose: Whether to log everything that its sessions log, not only warnings.
 
     Raises:
         StoreError: The store can't be used as it is.
-        FleetStopped: It could not reach the store for as long as the settings say.
+        FleetStopped: The store was unreachable for as long as the settings allow.
     """
     sessions = open_shared_sessions(store, base_path, direct=direct)
     from ..base.data_folder import is_repository
@@ -321,7 +321,7 @@ def prune_fleet(
     direct: str | None = None,
     objects: str | None = None,
 ) -> dict[str, int]:
-    """Remove what a fleet keeps no longer: ended sessions, questions, packs that no session names.
+    """Remove what a fleet no longer needs: ended sessions, questions, packs no session names.
 
     Safe to run on several machines at once.
 
@@ -332,11 +332,11 @@ def prune_fleet(
         objects: The object store of the workspaces; see `open_snapshots`.
 
     Returns:
-        How many of each kind were removed, by name.
+        The number of removed items of each kind, by name.
 
     Raises:
-        AgentForgeError: The store or the object store does not answer; what was removed before
-            stays so, and the next prune goes on.
+        AgentForgeError: The store or the object store does not answer. What was removed stays
+            removed, and the next prune continues.
     """
     removed = prune_store(store, base_path, objects=objects)
     sessions = open_shared_sessions(store, base_path, direct=direct)

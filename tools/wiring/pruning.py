@@ -1,6 +1,6 @@
-"""The part of the composition root that has what can be pruned: the kinds of sessions, and a store.
+"""Pruning's part of the composition root: the kinds of sessions, and a whole store.
 
-It is over `bootstrap`.
+It builds on `bootstrap`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_ENDED_HOURS: Final = 30 * 24.0
-"""How long agent sessions stay after they ended when no rule is named, in hours."""
+"""How long ended agent sessions are retained when no rule is named, in hours."""
 
 
 @frozen(kw_only=True)
@@ -31,12 +31,13 @@ class PruneKind:
     """A kind of sessions that can be pruned.
 
     Attributes:
-        target: Where they are and how they are dated.
-        max_age_hours: The age at which they go when no rule is named, in hours; None where the
-            configuration keeps them for ever, whatever rule is named.
-        states: The states they may be in; none where the kind has no states.
+        target: Where the sessions are, and how their age is determined.
+        max_age_hours: The age at which they are removed when no rule is named, in hours; None if
+            the configuration retains them for ever, whatever rule is named.
+        states: The states they may be in; none if the kind has no states.
 
-    Where a store has them as rows, there is no directory, no trash and no list of what was begun.
+    Sessions that a store has as rows have no directory, no trash and no list of unfinished
+    removals.
     """
 
     target: PruneTarget | StoredSessions
@@ -45,21 +46,21 @@ class PruneKind:
 
     @property
     def directories(self) -> PruneTarget | None:
-        """The sessions, where they are directories; None where a store has them as rows."""
+        """The sessions as directories; None if a store has them as rows."""
         from ..prune import PruneTarget
 
         return self.target if isinstance(self.target, PruneTarget) else None
 
     @property
     def stored(self) -> StoredSessions | None:
-        """The sessions, where a store has them as rows; None where they are directories."""
+        """The sessions as rows of a store; None if they are directories."""
         from ..prune import PruneTarget
 
         return None if isinstance(self.target, PruneTarget) else self.target
 
     @property
     def is_there(self) -> bool:
-        """Whether there is such a directory; a store is always there."""
+        """Whether their directory exists; always true of a store."""
         return self.stored is not None or os.path.lexists(self.target.root)
 
     def prune(self, policy: RetentionPolicy, **more: Any) -> PruneResult:
@@ -80,7 +81,7 @@ def prune_kinds(
 
     Args:
         base_path: The agent sessions' directory; `.agentforge/sessions` if None.
-        store: Where the agent sessions are, if not there: opened, or an address for
+        store: The agent sessions' store, if not that directory: an open one, or an address for
             `fleet.stores.open_sessions`.
         workspace_root: The sandbox sessions' directory; `workspace` if None.
         questions_dir: The question sessions' directory; the configured one if None.
@@ -98,7 +99,7 @@ def prune_kinds(
 
     sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))
     found = opened_sessions(base_path, store)
-    prunable = getattr(found, "prunable", None)  # a store that has them as rows
+    prunable = getattr(found, "prunable", None)  # a store that has sessions as rows
     sessions = HarnessTarget(found.base_path) if prunable is None else prunable()
     config = load_config()
     directory = questions_dir if questions_dir is not None else config.directory
@@ -129,23 +130,23 @@ def prune_store(
     dry_run: bool = False,
     clock: Clock = utc_now,
 ) -> PruneResult:
-    """Remove old sessions from a database, once for all its machines, and what is here of them.
+    """Remove old sessions from a database, once for all its machines, and their files on this one.
 
-    Safe to run on several machines at once. Run on each of them, it also deletes the directories
-    there of sessions that were removed elsewhere.
+    Safe to run on several machines at once. On each machine it also deletes the directories of
+    sessions that were removed elsewhere.
 
     Args:
         store: The database.
         base_path: The sessions' directory on this machine; `.agentforge/sessions` if None.
-        objects: The object store of the workspaces, of which what no session names goes, too.
-        policy: Which go; those that ended 30 days ago if None.
-        archive: Where to keep an archive of each before; none is kept if None.
-        dry_run: Only say what would go.
+        objects: The object store of the workspaces; objects that no session names are removed.
+        policy: The sessions to remove; those that ended 30 days ago if None.
+        archive: Where to archive each session first; none is archived if None.
+        dry_run: Whether to only report what would be removed.
         clock: The time.
 
     Raises:
         ExtraMissing: The extra that compresses is not installed; nothing was removed.
-        StoreError: The store does not answer, or is no database; what was removed is in its log.
+        StoreError: The store does not answer or is no database; its log lists what was removed.
     """
     from ..fleet.postgres.store import PostgresStore
     from ..harness.prune_target import CleanUpEvents
@@ -175,13 +176,13 @@ def prune_store(
 def collect_packs(
     store: LocalSessions, objects: str | None, *, older_than_s: float = 86_400.0
 ) -> Collected:
-    """Remove the packs from the object store that no session names; nothing on files.
+    """Remove packs that no session names from the object store; do nothing for files.
 
     Args:
         store: The sessions.
         objects: The address of the object store, or None.
-        older_than_s: The age below which one stays in any case, in seconds: its worker may be
-            about to name it.
+        older_than_s: Younger packs are retained in any case, in seconds: their worker may be about
+            to name them.
 
     Raises:
         AgentForgeError: The object store or the database does not answer.

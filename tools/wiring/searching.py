@@ -1,6 +1,6 @@
-"""The part of the composition root that searches sessions and questions together.
+"""Search's part of the composition root: sessions and questions together.
 
-Neither knows the other. What is found of both is put in one order here, the last changed first.
+Neither package imports the other. Their matches are merged here, the last changed first.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _AGES: Final = frozenset({"older_than", "younger_than"})
 
 @frozen(kw_only=True)
 class Found:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
         matches: Sessions and question sessions that hold all words, the last changed first.
-        more: Whether there are others beyond the limit.
-        unreadable: Sessions that could not be searched because they can't be read.
-        unreadable_questions: The same of question sessions.
+        more: Whether there are more matches than the limit.
+        unreadable: Sessions that were not searched because they can't be read.
+        unreadable_questions: The same for question sessions.
     """
 
     matches: tuple[SessionMatch | QuestionMatch, ...]
@@ -49,24 +49,24 @@ def search(
     clock: Clock = utc_now,
     **filters: Any,
 ) -> Found:
-    """Search sessions and question sessions for words; nothing is changed by it.
+    """Search sessions and question sessions for words; nothing is changed.
 
-    With filters, a question session is one of those that were asked for a session that fits them;
-    ages, as `older_than`, are its own.
+    With filters, only question sessions of matching sessions are found; age filters such as
+    `older_than` apply to the question sessions themselves.
 
     Args:
-        manager: Has the sessions.
-        questions: Has the question sessions.
-        words: As of `SessionManager.search`.
-        limit: The most of both together, 1 to 10,000.
+        manager: Provides the sessions.
+        questions: Provides the question sessions.
+        words: As in `SessionManager.search`.
+        limit: The most matches of both together, 1 to 10,000.
         clock: The time.
         **filters: Those of `SessionManager.find`.
 
     Raises:
         InvalidSearch: There are no words, or too many.
-        InvalidSession: There can't be so many, or a filter is none.
-        ReadError: The store of the sessions refused.
-        QuestionError: The store of the question sessions refused.
+        InvalidSession: The limit is out of range, or a filter is not valid.
+        ReadError: The sessions' store can't be read.
+        QuestionError: The question sessions' store can't be read.
     """
     from ..questions.search import search_questions
 

@@ -8,7 +8,7 @@ outcome = runner.start(load_workflow("workflow.yaml"))
 if outcome.reason is not None:  # paused: a phase failed, or the budget is too small
     outcome = runner.resume(outcome.session_id)
 
-The same for work that an agent does, judged by gates in the sandbox:
+The same for an agent's work, judged by gates in the sandbox:
 
 from agentforge_sessions.agents.running import CommandAgent
 from agentforge_sessions.wiring.bootstrap import build_agent_runner

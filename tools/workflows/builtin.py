@@ -1,4 +1,4 @@
-"""The built-in workflows: SPEC makes a component specification, TDFLOW a component from one."""
+"""The built-in workflows: SPEC writes a component specification, TDFLOW builds the component."""
 
 from __future__ import annotations
 

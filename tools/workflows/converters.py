@@ -1,6 +1,6 @@
-"""Frozen values and what they are made of: tuples of what was given, and their form in JSON.
+"""Convert frozen values: their sequences to tuples, and whole values to and from JSON.
 
-In JSON a value is an object of its fields by name; one of bytes stands in base64, under that name.
+In JSON a value is an object of its fields by name; a field of bytes is named `base64`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _BYTES: Final = "base64"
 
 
 def as_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Make a tuple of whatever was given; the field's own type says of what."""
+    """Return the values as a tuple; the field's type says what they are."""
     return tuple(values)
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
+    """Return a value as plain JSON data."""
     if has(type(value)):
         given = {one.name: getattr(value, one.name) for one in fields(type(value))}
         return {
@@ -36,17 +36,17 @@ def plain(value: Any) -> Any:
 
 
 def made(kind: type[_Kind], value: Any, **given: Any) -> _Kind:
-    """Return the value that `plain` spelled; what is missing of it is as the class has it.
+    """Return the value that `plain` encoded; missing fields get the class's defaults.
 
     Args:
-        kind: Its class.
-        value: What JSON had.
-        **given: Fields that are not among that.
+        kind: The class.
+        value: The JSON data.
+        **given: Fields that are not in the data.
 
     Raises:
-        KeyError: A field is missing.
-        TypeError: Something is of another kind; the classes themselves judge the rest.
-        ValueError: Something is no base64, or a class refuses it.
+        KeyError: A field without a default is missing.
+        TypeError: A part has the wrong type; other checks are left to the classes.
+        ValueError: A part is not base64, or a class rejects it.
     """
     if not isinstance(value, Mapping):
         raise TypeError(f"expected keys and values, found {type(value).__name__}")
@@ -60,7 +60,7 @@ def made(kind: type[_Kind], value: Any, **given: Any) -> _Kind:
 
 
 def _of_type(kind: Any, value: Any) -> Any:
-    """Return what a field of a type was, of what JSON had of it."""
+    """Return the value of a field of this type from its JSON data."""
     arguments = get_args(kind)
     if has(kind):
         return made(kind, value)

@@ -1,6 +1,6 @@
-"""What can go wrong with a workflow and its runs, as typed errors with fields.
+"""Errors of workflows and their runs, with fields.
 
-What a phase's code does is never among them: a phase that fails pauses its session.
+Failures of a phase's code are not among them: a phase that fails pauses its session.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class InvalidWorkflow(HarnessError, kind=ErrorKind.INVALID_FILE):
     try again."""
     path: Path
     faults: Sequence[str]
-    """Everything that is wrong with it, in the order of the file, most with their line."""
+    """Every fault, in the order of the file, most with their line."""
 
 
 class NotAWorkflowSession(HarnessError):
-    """A session was not begun by a workflow, so there is nothing to go on with."""
+    """A session was not started by a workflow, so a runner can't continue it."""
 
     message = """session {session_id} was not begun by a workflow, so its phases are not known here.
     Nothing was changed; lead it with SessionManager, or start a workflow of its own."""
@@ -32,7 +32,7 @@ class NotAWorkflowSession(HarnessError):
 
 
 class AlreadyRunning(HarnessError, kind=ErrorKind.CONFLICT):
-    """Another worker runs the session's phases at this moment."""
+    """Another worker is running the session's phases."""
 
     message = """session {session_id} is being run by another worker. Nothing was changed; wait
     until it is done, or end it, then resume."""
@@ -51,7 +51,7 @@ class PhaseNotInWorkflow(HarnessError):
 
     @property
     def place(self) -> str:
-        """Where the session is."""
+        """The phase that the session is in."""
         return f"in phase {self.phase!r}" if self.phase is not None else "in no phase"
 
 
@@ -68,15 +68,15 @@ class AttemptsExhausted(HarnessError):
 
 
 class BudgetTooSmall(BudgetExceeded, kind=ErrorKind.BUDGET):
-    """What is left of a session's budget does not cover its next phase."""
+    """The remaining budget does not cover the session's next phase."""
 
     message = """phase {phase!r} of session {session_id} needs {required:,} tokens and {remaining:,}
     are left. The session stays paused with all it has; `agentforge budget {session_id} --extend
     {missing}` makes it enough, then resume."""
     phase: str
     missing: int = 0
-    """By how much the budget has to be extended, in tokens; more than the difference where the
-    phase has only a share of the budget."""
+    """How much the budget must be extended, in tokens; more than the difference if the phase
+    may use only a share of the budget."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,7 +84,7 @@ class BudgetTooSmall(BudgetExceeded, kind=ErrorKind.BUDGET):
 
 
 class NoAgent(HarnessError):
-    """A session names no agent that can be made here, and none was given."""
+    """A session names no agent that can be created here, and none was given."""
 
     message = """session {session_id} names no agent that can go on with it. Nothing was changed;
     say who: `agentforge resume {session_id} --agent …`."""
@@ -105,18 +105,18 @@ class TestsContested(HarnessError, kind=ErrorKind.PERSON_NEEDED):
 
 
 class NoEarlierPhase(HarnessError, kind=ErrorKind.USAGE):
-    """A session can't go back to a phase that it has not reached, or that its workflow lacks."""
+    """A session can't go back to a phase that it has not reached or that its workflow lacks."""
 
     message = """session {session_id} can't go back to {phase!r}: it has been in {known:,}. Nothing
     was changed; name one of these."""
     session_id: str
     phase: str
     known: Sequence[str]
-    """The phases that it can go back to, in order."""
+    """The phases it can go back to, in order."""
 
 
 class NothingToRetry(HarnessError):
-    """A retry was asked for, and the session's current phase has not failed."""
+    """A retry was requested, but the session's current phase has not failed."""
 
     message = """phase {phase!r} of session {session_id} has not failed, so there is nothing to
     retry. Nothing was changed; `agentforge resume {session_id}` goes on with it."""

@@ -14,7 +14,7 @@ from attrs import frozen
 
 FENCE_RE: Final = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*(.*?)[ \t]*")
 WRAPPERS: Final = frozenset({"", "markdown", "md", "text", "txt"})
-"""What the block that wraps a whole answer may be marked with."""
+"""Info strings of a block that may wrap a whole answer."""
 
 
 @frozen(kw_only=True)
@@ -23,9 +23,9 @@ class FencedBlock:
 
     Attributes:
         info: Its info string.
-        lines: What it holds.
-        line: Where it begins, from 1.
-        closed: Whether it has an end of its own.
+        lines: Its content.
+        line: The line it begins on, from 1.
+        closed: Whether it has its own closing fence.
     """
 
     info: str
@@ -35,9 +35,9 @@ class FencedBlock:
 
 
 def fenced_blocks(lines: list[str], first: int) -> Iterable[FencedBlock]:
-    """Find the fenced blocks of lines, the first of which has the number `first`.
+    """Yield the fenced blocks of lines, the first of which has the number `first`.
 
-    In a block that has a path or wraps others, nested ones are inside.
+    Fences within a block that has a path or wraps others are part of its content.
     """
     index = 0
     while index < len(lines):
@@ -64,7 +64,7 @@ def fenced_blocks(lines: list[str], first: int) -> Iterable[FencedBlock]:
                     nested.append(found[2])
             content.append(line.removeprefix(indent))
         if not closed and nested and (again := _last_bare(lines, start + 1, fence)) is not None:
-            # A fence inside was never closed: the last bare one that fits ends the block.
+            # A fence inside was never closed: the last matching bare fence ends the block.
             content = [line.removeprefix(indent) for line in lines[start + 1 : again]]
             closed, index = not _path_between(lines, start + 1, again), again + 1
         yield FencedBlock(info=info, lines=content, line=first + start, closed=closed)
@@ -75,7 +75,7 @@ def _nests(info: str) -> bool:
 
 
 def _opens(found: re.Match[str]) -> bool:
-    """A backtick fence's info holds no backtick (else it is code in a line)."""
+    """Return whether this is an opening fence; a backtick in its info makes it inline code."""
     return not (found[2][0] == "`" and "`" in found[3])
 
 
@@ -92,7 +92,7 @@ def _last_bare(lines: list[str], start: int, fence: str) -> int | None:
 
 
 def _path_between(lines: list[str], start: int, end: int) -> bool:
-    """Whether another file's block begins in between: then it is unknown where this one ends."""
+    """Return whether another file's block begins in between, so that the end is ambiguous."""
     return any(
         (found := FENCE_RE.fullmatch(line)) is not None and ":" in found[3]
         for line in lines[start:end]

@@ -14,16 +14,16 @@ from ..harness import HarnessError, PhaseResult
 
 @frozen(kw_only=True)
 class GatePlaces:
-    """Where code that a sandbox runs finds what it was given, as the code sees it.
+    """Paths that code in a sandbox uses, as the code sees them.
 
     Attributes:
-        workspace: The directory of the files, absolute; None: the one that the code starts in.
-        kit: The directory of pytest and what it needs, put on the path for the code; None: pytest
-            can be imported as it is.
+        workspace: The directory of the files, absolute; None: the code's working directory.
+        kit: The directory of pytest and its requirements, put on the code's path; None: pytest can
+            be imported without it.
         scratch: A directory for temporary files, absolute; None: the one that Python's `tempfile`
             finds.
-        packages: The directory of the packages that gates asked for, put on the path for the code;
-            None: they can be imported as it is, or none was asked for.
+        packages: The directory of the gates' packages, put on the code's path; None: they can be
+            imported without it, or there are none.
     """
 
     workspace: str | None = None
@@ -34,11 +34,11 @@ class GatePlaces:
 
 @frozen(kw_only=True)
 class GateExecution:
-    """What became of a gate's code.
+    """The result of a gate's code.
 
     Attributes:
-        result: Its end, as of any phase work; files made are named relative to its own workspace.
-        report: The file that it was asked to leave, or None if it left none.
+        result: How it ended, as for any phase; paths are relative to its own workspace.
+        report: The content of its report file, or None if there is none.
     """
 
     result: PhaseResult
@@ -47,24 +47,24 @@ class GateExecution:
 
 @runtime_checkable
 class GateSandbox(Protocol):
-    """Runs a gate's code on files alone.
+    """Runs a gate's code on given files only.
 
-    Asked of every implementation: the code sees the given files in a fresh workspace and nothing
-    else, whatever it does reaches neither the session's workspace nor another gate, what it does
-    never raises here, and the call returns within `deadline_s` plus a short grace. How it does that
-    is its own affair: a sandbox of another make, a container or a machine elsewhere will do.
+    Every implementation guarantees: the code sees the given files in a fresh workspace and nothing
+    else, affects neither the session's workspace nor another gate, never raises here, and the call
+    returns within `deadline_s` plus a short grace. The implementation is free: another sandbox, a
+    container or another machine.
     """
 
     @property
     def places(self) -> GatePlaces:
-        """Where the code finds its files, the test kit and room for temporary files."""
+        """The paths of the code's files, the test kit and temporary files."""
         ...
 
     def prepare(self, *, kit: bool) -> None:
-        """Have ready what gates need, so that no agent is asked for work that can't be judged.
+        """Prepare what gates need, before an agent does work that can't be judged.
 
         Args:
-            kit: Whether pytest has to be there.
+            kit: Whether pytest is needed.
 
         Raises:
             GateUnavailable: Gates can't run on this machine.
@@ -80,14 +80,14 @@ class GateSandbox(Protocol):
         deadline_s: float | None = None,
         kit: bool = False,
     ) -> GateExecution:
-        """Run code in a fresh workspace that holds these files and is removed afterwards.
+        """Run code in a fresh workspace with these files; the workspace is removed afterwards.
 
         Args:
             code: Python source.
-            files: What is in the workspace, by relative path.
-            report: Which file to give back; one of this name is never among `files`.
+            files: The files of the workspace, by relative path.
+            report: The file to return; `files` never contains one of this name.
             deadline_s: Wall-clock limit in seconds; the sandbox's default if None.
-            kit: Whether pytest has to be there, where `places` says.
+            kit: Whether pytest is needed, at the path in `places`.
 
         Raises:
             GateUnavailable: The gate can't run on this machine.
@@ -97,25 +97,25 @@ class GateSandbox(Protocol):
 
 @runtime_checkable
 class PackagedSandbox(Protocol):
-    """A gate sandbox that can have packages besides the standard library."""
+    """A gate sandbox that can provide packages besides the standard library."""
 
     def with_packages(self, packages: Sequence[str]) -> GateSandbox:
-        """Return the sandbox with packages, for code to import.
+        """Return the sandbox with packages that code can import.
 
         Args:
             packages: Names of installed packages, or paths of wheels.
 
         Raises:
-            GateUnavailable: One of them can't be had there.
+            GateUnavailable: A package is not available there.
         """
         ...
 
 
 def sandbox_with(sandbox: GateSandbox, packages: Sequence[str]) -> GateSandbox:
-    """Return a sandbox with packages; the sandbox itself for none.
+    """Return a sandbox with packages; without packages, the sandbox itself.
 
     Raises:
-        GateUnavailable: It can't have them.
+        GateUnavailable: The sandbox can't provide them.
     """
     if not packages:
         return sandbox
@@ -128,17 +128,17 @@ def sandbox_with(sandbox: GateSandbox, packages: Sequence[str]) -> GateSandbox:
 
 @frozen(kw_only=True)
 class CommandRequest:
-    """A project's tests, to be run by a command.
+    """A request to run a project's tests with a command.
 
     Attributes:
         command: The command line, split into words as a shell splits them; no shell runs.
         report: "junit", "tap" or "exit-code".
-        report_path: Where the command leaves its JUnit report, relative to the workspace; `*`
-            stands for any part of a name, `**` for any folders. None: in the file that the variable
-            AGENTFORGE_REPORT names. A TAP report is taken from standard output.
+        report_path: The path of the command's JUnit report, relative to the workspace; `*`
+            matches any part of a name, `**` any folders. None: the file named by the variable
+            AGENTFORGE_REPORT. A TAP report is read from standard output.
         deadline_s: Wall-clock limit in seconds.
-        import_root: The folder that imports of a Python component begin in, relative, "" for the
-            workspace; None where nothing is known of it.
+        import_root: The folder where a Python component's imports begin, relative, "" for the
+            workspace; None if unknown.
     """
 
     command: str
@@ -150,14 +150,14 @@ class CommandRequest:
 
 @frozen(kw_only=True)
 class CommandExecution:
-    """What became of a command.
+    """The result of a command.
 
     Attributes:
-        result: Its end, as of any phase work.
-        reports: The reports that this run left, by path; none that was there before.
+        result: How it ended, as for any phase.
+        reports: The reports that this run wrote, by path; older ones are not included.
         sealed: Whether it was cut off from every network.
-        missing: Why a program that it needs was not found there, and what to do; None where it did
-            not end for that.
+        missing: Why a program that it needs was not found there, and what to do; None if that was
+            not why it ended.
     """
 
     result: PhaseResult
@@ -168,18 +168,18 @@ class CommandExecution:
 
 @runtime_checkable
 class GateCommands(Protocol):
-    """Runs a project's own command on files alone.
+    """Runs a project's own command on given files only.
 
-    Asked of every implementation: the command sees a fresh copy of the files, what it does reaches
-    neither the session's workspace nor another gate, it never raises here, it ends within its
-    deadline plus a short grace, and no report that was among the files is taken for its own.
+    Every implementation guarantees: the command sees a fresh copy of the files, affects neither the
+    session's workspace nor another gate, never raises here, ends within its deadline plus a short
+    grace, and no report from among the files counts as its own.
     """
 
     def prepare(self, requests: Iterable[CommandRequest]) -> None:
-        """See that commands can be run, before an agent is asked for work that can't be judged.
+        """Check that commands can run, before an agent does work that can't be judged.
 
         Raises:
-            GateUnavailable: They can't be run on this machine.
+            GateUnavailable: They can't run on this machine.
         """
         ...
 
@@ -191,17 +191,17 @@ class GateCommands(Protocol):
         folder: Path | None = None,
         left_out: Collection[str] = (),
     ) -> CommandExecution:
-        """Run a command in a fresh workspace that holds these files and is removed afterwards.
+        """Run a command in a fresh workspace with these files; the workspace is removed afterwards.
 
         Args:
             request: The command.
-            files: What is in the workspace, by relative path.
-            folder: A folder whose files are in it besides, byte for byte and as runnable as they
-                are, but for what a `.git` holds; `files` take the place of those of their names.
-            left_out: Files of that folder that are not in it.
+            files: The files of the workspace, by relative path.
+            folder: A folder whose files are copied into it, with their content and executable bits,
+                except the contents of a `.git`; `files` replace files of the same name.
+            left_out: Files of that folder that are not copied.
 
         Raises:
-            GateUnavailable: The command can't be run on this machine.
+            GateUnavailable: The command can't run on this machine.
         """
         ...
 

@@ -1,6 +1,6 @@
-"""One piece of work: a workflow and, for an agent, what it works from, as one value.
+"""One piece of work as a value: a workflow and, for an agent, its material.
 
-It goes into the session when the session is begun, so that any worker on any day can resume with
+It goes into the session when the session is created, so that any worker can resume at any time with
 nothing but the session's id.
 """
 
@@ -28,9 +28,9 @@ from .prompts.prompts import shown_paths
 from .workflow import CODE, TESTS, Gate, Input, Phase, Workflow
 
 SNAPSHOT_NAME: Final = WORKFLOW_FILE
-"""The name under which a session keeps a workflow of scripts; the run's lock is on it."""
+"""The name of a session's copy of a workflow of scripts; the run's lock is on it."""
 WORKFLOW_NAME: Final = AGENT_WORKFLOW_FILE
-"""The name under which a session keeps an agent's workflow; the run's lock is on it."""
+"""The name of a session's copy of an agent's workflow; the run's lock is on it."""
 SPECIFICATION_NAME: Final = "specification.yaml"
 WORK_NAME: Final = "agent-work.json"
 CONTEXT_NAME: Final = "project-context.md"
@@ -42,20 +42,20 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 @frozen(kw_only=True)
 class AgentWork:
-    """What an agent is to do.
+    """The work of an agent.
 
     Attributes:
         workflow: Its phases.
-        name: What it is called: the component's id, or the specification's name; `{name}` in the
-            workflow's paths stands for it. 1 to 64 of `a-z 0-9 _ -`.
-        subject: What is wanted, in the words of the person who began it, or None.
+        name: Its name: the component's id, or the specification's name; replaces `{name}` in the
+            workflow's paths. 1 to 64 of `a-z 0-9 _ -`.
+        subject: The request, in the words of the person who started the work, or None.
         specification: The specification's document, or None.
-        component_id: Which of its components; None: the one that `name` names, or the only one.
-        agent: Who does it, or None: `resume` is given one.
+        component_id: The component to build; None: the one that `name` names, or the only one.
+        agent: The agent, or None if `resume` gets one.
         inputs: Files that are in the workspace before the first phase.
-        context: What of the project each prompt shows, as `gather_context` makes it, or None.
-        import_root: The folder that imports of the project's Python begin in, relative to it, "."
-            for itself; None where that is not known. What the specification says goes before it.
+        context: The project's context for each prompt, from `gather_context`, or None.
+        import_root: The folder where imports of the project's Python begin, relative to it, "."
+            for itself; None if unknown. A value in the specification takes precedence.
     """
 
     workflow: Workflow
@@ -103,11 +103,11 @@ class AgentWork:
 
     @classmethod
     def of_session(cls, store: SessionRepository, session_id: str) -> AgentWork:
-        """Read the work that a session was begun with.
+        """Read the work that a session was created with.
 
         Raises:
-            NotAWorkflowSession: No agent's work began it.
-            InvalidWorkflow: What is there can't be read.
+            NotAWorkflowSession: The session was not created for an agent's work.
+            InvalidWorkflow: Its copy of the work can't be read.
         """
         workflow = store.read_attachment(session_id, WORKFLOW_NAME)
         work = store.read_attachment(session_id, WORK_NAME)
@@ -130,22 +130,22 @@ class AgentWork:
 
 
 def is_agent_session(store: SessionRepository, session_id: str) -> bool:
-    """Return whether a session was begun as an agent's work.
+    """Return whether a session was created for an agent's work.
 
     Raises:
-        InvalidSessionId: It is no id.
-        ReadError: The system refused to look.
+        InvalidSessionId: The id is malformed.
+        ReadError: The store can't be read.
     """
     return store.read_attachment(session_id, WORK_NAME) is not None
 
 
 @frozen(kw_only=True)
 class Job:
-    """What a runner works through: a workflow with all that follows from the work it is for.
+    """What a runner works through: a workflow, and everything derived from its work.
 
     Attributes:
         workflow: The workflow.
-        work: What an agent is to do, or None where scripts run.
+        work: The agent's work, or None for scripts.
         specification: The work's specification, or None.
         component: Its component, or None.
     """
@@ -160,10 +160,10 @@ class Job:
         """Return the job of an agent's work or of a workflow of scripts.
 
         Raises:
-            InvalidWorkflow: The workflow was built by hand and breaks the rules of its file, or
-                is an agent's without its work.
-            InvalidSpecification: The specification is none.
-            UnknownComponent: It has no such component, or several to choose from.
+            InvalidWorkflow: The workflow was built in code and breaks the rules of its file, or is
+                an agent's without its work.
+            InvalidSpecification: The specification is not valid.
+            UnknownComponent: It has no such component, or several and none is chosen.
         """
         if isinstance(work, Workflow):
             if work.role is not None:
@@ -188,11 +188,11 @@ class Job:
 
     @classmethod
     def of_session(cls, store: SessionRepository, session_id: str) -> Job:
-        """Read the job that a session was begun with.
+        """Read the job that a session was created with.
 
         Raises:
-            NotAWorkflowSession: No workflow began it.
-            InvalidWorkflow: What is there can't be read.
+            NotAWorkflowSession: The session was not started by a workflow.
+            InvalidWorkflow: Its copy of the work can't be read.
         """
         data = store.read_attachment(session_id, SNAPSHOT_NAME)
         if data is None:
@@ -202,17 +202,17 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What `{name}` stands for in the workflow's paths."""
+        """The value of `{name}` in the workflow's paths."""
         return self.workflow.name if self.work is None else self.work.name
 
     @property
     def title(self) -> str:
-        """What people call it: the workflow, and what an agent works on."""
+        """The title for people: the workflow, and the subject of an agent's work."""
         return self.name if self.work is None else f"{self.workflow.name} {self.name}"
 
     @property
     def goal(self) -> str | None:
-        """What the session is for."""
+        """The session's goal."""
         work = self.work
         if work is None:
             return self.workflow.goal
@@ -230,7 +230,7 @@ class Job:
 
     @property
     def lock_name(self) -> str:
-        """The attachment that the run's lock is on: the session's copy of the workflow."""
+        """The attachment that the run lock is on: the session's copy of the workflow."""
         return SNAPSHOT_NAME if self.work is None else WORKFLOW_NAME
 
     def attachments(self) -> dict[str, bytes]:
@@ -260,7 +260,7 @@ class Job:
         )
 
     def required(self, phase: Phase) -> tuple[str, ...]:
-        """Return the files that a phase's gate asks for."""
+        """Return the files that a phase's gate requires."""
         return shown_paths(phase.agents_gate.require, self.name)
 
     def refusal(self, phase: Phase, path: str) -> str | None:
@@ -280,7 +280,7 @@ class Job:
 
 
 def _require_gates(workflow: Workflow, component: Component) -> None:
-    """Refuse gates of the sandbox for what it can't run."""
+    """Reject gates of the sandbox for a component that the sandbox can't run."""
     if component.is_python:
         return
     sandboxed = [

@@ -1,4 +1,4 @@
-"""What the names and paths may be that people write in workflows and specifications; pure."""
+"""The rules for names and paths that people write in workflows and specifications; pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from typing import Final
 
 MAX_PART_BYTES: Final = 200
-"""Longest part of a path in the workspace, so that a temporary name beside it fits too."""
+"""The longest part of a path in the workspace; leaves room for a temporary name beside it."""
 MAX_RELATIVE_BYTES: Final = 1024
-"""Longest path in the workspace."""
+"""The longest path in the workspace."""
 
 
 WORKFLOW_NAME_RE: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
@@ -19,7 +19,7 @@ _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def path_problem(path: str) -> str | None:
-    """Return why a text is no plain path inside the workspace."""
+    """Return why a text is not a plain path inside the workspace, or None."""
     parts = path.split("/")
     problem = None
     if not path:

@@ -1,4 +1,4 @@
-"""Who observes a run, and how it ends."""
+"""The observer of a run, and the run's outcome."""
 
 from __future__ import annotations
 
@@ -18,93 +18,93 @@ from .workflow import Phase
 
 
 class RunObserver:
-    """Observes a run: each event once it is on disk; a subclass has methods for those it needs.
+    """Observes a run: each event after it is on disk; subclasses override the methods they need.
 
-    What it raises ends the run where it is; the session can be resumed. For what must never do
-    that, a `SessionObserver` of the manager observes the same, as events.
+    An exception from an observer ends the run; the session can be resumed. To observe without
+    that effect, use a `SessionObserver` of the manager, which gets the same as events.
     """
 
     def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:
-        """A run begins; one that is refused never does.
+        """Observe the start of a run; not called for a run that is refused.
 
         Args:
             session_id: The session; with it the run can be resumed, whatever happens next.
-            job: What is run, with its workflow.
+            job: The job, with its workflow.
             resumed: False if the session was created for this run.
         """
 
     def phase_started(
         self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
     ) -> None:
-        """An attempt at a phase begins, or is continued.
+        """Observe the start of an attempt at a phase, or its continuation.
 
         Args:
             phase: The phase.
-            attempt: Which attempt in this round, from 1.
+            attempt: The number of the attempt in this round, from 1.
             round_number: How often the phase was entered, from 1.
-            position: Where it stands in the workflow, from 1.
-            total: How many phases the workflow has.
+            position: The phase's position in the workflow, from 1.
+            total: The number of phases in the workflow.
         """
 
     def agent_called(self, phase: Phase, *, call: int, prompt_tokens: int) -> None:
-        """The agent is about to be asked."""
+        """Observe that the agent is about to be called."""
 
     def agent_answered(
         self, phase: Phase, *, usage: TokenUsage, duration_s: float, failure: str | None
     ) -> None:
-        """The agent's answer, or its failure, is stored."""
+        """Observe that the agent's answer, or its failure, is stored."""
 
     def gate_started(self, phase: Phase) -> None:
-        """The gate of an agent's phase is about to judge."""
+        """Observe that the gate of an agent's phase is about to judge."""
 
     def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
-        """The verdict is recorded.
+        """Observe that a verdict is recorded.
 
         Args:
             phase: The phase.
-            verdict: What its gate decided.
-            result: What became of a script, with `success` as it was judged; None for an agent.
+            verdict: The gate's verdict.
+            result: A script's result, with `success` as it was judged; None for an agent.
         """
 
     def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
-        """Questions wait for the person's answers under this id."""
+        """Observe that questions under this id wait for the person's answers."""
 
     def budget(self, budget: TokenBudget) -> None:
-        """The budget was charged, or is looked at for the first time in this run."""
+        """Observe the budget after a charge, and once at the start of the run."""
 
     def paused(self, reason: str) -> None:
-        """The session is paused; the run ends."""
+        """Observe that the session is paused; the run ends."""
 
     def completed(self) -> None:
-        """The session is complete; the run ends."""
+        """Observe that the session is complete; the run ends."""
 
 
 class StopCause(Enum):
     """Why a run ended before its session was complete."""
 
     FAILED = "failed"
-    """A phase failed, and nothing begins its next attempt within the run."""
+    """A phase failed, and the run does not start its next attempt."""
     PERSON = "person"
     """A person has to answer or decide."""
     BUDGET = "budget"
-    """What is left of the budget does not cover the next step."""
+    """The remaining budget does not cover the next step."""
     AGENT = "agent"
-    """The agent can't be asked."""
+    """The agent is not available."""
     PAUSED = "paused"
-    """Somebody paused the session while it ran, or the run reached a limit of its own."""
+    """The session was paused while it ran, or the run reached its own limit."""
 
 
 @frozen(kw_only=True)
 class Stop:
-    """Why a run stops before its session is complete; nothing is lost, and it can be resumed.
+    """Why a run stopped before its session was complete; nothing is lost, and it can be resumed.
 
     Attributes:
         reason: What it waits for and what to do, for people.
-        cause: What kind of thing that is.
+        cause: The kind of reason.
         question_id: The question whose answer it waits for, or None.
-        missing_tokens: By how much the budget has to be extended first, in tokens; 0: not at all.
+        missing_tokens: By how much to extend the budget first, in tokens; 0: not at all.
         back_to: The phase that a person may decide to go back to, or None.
-        needs_retry: Whether only `retry` begins another attempt; `resume` would be refused.
+        needs_retry: Whether only `retry` starts another attempt; `resume` would be refused.
     """
 
     reason: str
@@ -121,18 +121,18 @@ def _frozen_mapping(value: Mapping[str, int]) -> Mapping[str, int]:
 
 @frozen(kw_only=True)
 class RunOutcome:
-    """How a run ended.
+    """The outcome of a run.
 
     Attributes:
         session_id: The session.
-        state: COMPLETED or PAUSED; any state where a session is only looked at.
+        state: COMPLETED or PAUSED; from `outcome`, any state.
         phases_done: The phases that succeeded, in this run and before it, in order.
         reason: Why it is paused (or was aborted), or None.
-        attempts: How many attempts each phase has had that was begun, by its name.
-        waiting_for: The id of the questions that a person was asked and whose answers the session
-            has not taken yet, or None.
-        stop: Why the run ended before the session was complete; None where it did not, or where
-            a session is only looked at.
+        attempts: The number of attempts of each phase that was started, by its name.
+        waiting_for: The id of questions that a person was asked and whose answers the session has
+            not read yet, or None.
+        stop: Why the run ended before the session was complete; None if it did not, or if nothing
+            was run.
     """
 
     session_id: str
@@ -145,11 +145,11 @@ class RunOutcome:
 
     @property
     def cause(self) -> StopCause | None:
-        """What kind of thing stopped the run, or None."""
+        """The kind of reason that stopped the run, or None."""
         return None if self.stop is None else self.stop.cause
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the same as plain values, for JSON and for the state of other frameworks."""
+        """Return the outcome as plain values, for JSON and for the state of other frameworks."""
         return {
             "session_id": self.session_id,
             "state": self.state.value,

@@ -1,15 +1,15 @@
-"""Runs workflows: one phase after the other, in a session that outlives its worker.
+"""Runs workflows: one phase after another, in a session that outlives its worker.
 
-The way of the data, and what is durable where:
+The flow of data, and what is durable when:
 
-1. The session's history says which attempt at which phase it is, and whether it has a result.
-2. The phase's attempt is made. A script runs in the workspace and is judged by how it ended
-   (`script_attempt`); an agent is asked, its answer is applied, and a gate judges the files
+1. The session's history determines the attempt and the phase, and whether there is a result.
+2. The attempt is made. A script runs in the workspace and is judged by how it ended
+   (`script_attempt`); an agent is called, its answer is applied, and a gate judges the files
    (`phase_attempt`). Either way the verdict is recorded in one save.
 3. The workflow goes on to the next phase, back to an earlier one, tries again, or pauses.
 
-A worker that comes after a kill asks only the session and its journal of steps. So no phase that
-was passed is repeated, and no agent is asked again for an answer that was stored.
+After a kill, the next worker reads only the session and its journal of steps. So no phase that
+was passed is repeated, and no agent is called again for an answer that was stored.
 
 The module is long because the loop and what may interrupt it are one decision.
 """
@@ -57,27 +57,27 @@ class WorkflowRunner:
     """Runs and resumes workflows, of scripts and of agents, through one manager.
 
     Guarantees: a phase whose success is recorded is never run again; a phase runs only when all
-    before it have succeeded; of one session at most one runner runs phases at a time, on one
+    before it have succeeded; at most one runner at a time runs phases of a session, on one
     machine. A script whose worker was killed before its result was on disk runs again; an agent
-    is asked again only if its answer was not stored, and with the same prompt.
+    is called again only if its answer was not stored, and with the same prompt.
 
-    When a call raises, the session can be resumed, unless the error says that it has ended or is
-    not there any more.
+    After an exception the session can be resumed, unless the error says that it has ended or no
+    longer exists.
 
     Args:
         manager: Leads the sessions. Scripts need its phase executor, whose code sees
             `manager.store.workspace_path(session_id)`; questions need its channel, and without
             one a run pauses where a person is needed.
-        gates: Where the gates of agents' phases run; agents' work needs one.
-        commands: Where gates that run a command do; workflows with such gates need it.
-        agents: Makes the agent that a session names, for `resume` and `retry`.
+        gates: Runs the gates of agents' phases; required for agents' work.
+        commands: Runs the commands of gates; required for workflows with such gates.
+        agents: Creates the agent that a session names, for `resume` and `retry`.
         editing_agents: The same for workflows whose agent edits in place.
         observer: Observes the runs; the manager's own observers observe every step, too.
         fs: The file system of the workspace; the real one by default.
         lock_timeout_s: How long to wait for another worker that is just ending, in seconds.
-        answers_timeout_s: How long to wait for a person's answers before the session pauses
-            for them, in seconds.
-        monotonic: The clock that agents are timed with.
+        answers_timeout_s: How long to wait for a person's answers before the session pauses, in
+            seconds.
+        monotonic: The clock that times agents.
     """
 
     _manager: SessionManager
@@ -93,7 +93,7 @@ class WorkflowRunner:
 
     @property
     def manager(self) -> SessionManager:
-        """What leads the sessions of its runs."""
+        """The manager that leads the sessions."""
         return self._manager
 
     def start(
@@ -105,38 +105,40 @@ class WorkflowRunner:
         attachments: Mapping[str, bytes] | None = None,
         labels: SessionLabels | None = None,
     ) -> RunOutcome:
-        """Begin a session for a workflow of scripts or an agent's work, and run it.
+        """Create a session for a workflow of scripts or an agent's work, and run it.
 
-        A worker that is killed while this runs takes the session's id with it, unless the
-        observer kept it; `begin` returns the id first.
+        If the worker is killed, the session's id is lost unless the observer saved it; `begin`
+        returns the id first.
 
         Args:
             work: What to run; a copy of it goes into the session.
-            agent: Who does an agent's work; the one that it names if None.
+            agent: The agent of an agent's work; the one that the work names if None.
             token_budget: Tokens allotted; the workflow's if None.
-            attachments: More files to keep beside the session, by name.
+            attachments: More files to store with the session, by name.
             labels: The title, tags, metadata and parent of the session.
 
         Returns:
-            How it ended: completed, or paused with the reason.
+            The outcome: completed, or paused with the reason.
 
         Raises:
-            InvalidWorkflow: The work breaks its rules; nothing was begun.
-            InvalidSpecification: Its specification is none; nothing was begun.
-            UnknownComponent: The specification has no such component; nothing was begun.
+            InvalidWorkflow: The work breaks its rules; nothing was started.
+            InvalidSpecification: Its specification is not valid; nothing was started.
+            UnknownComponent: The specification has no such component; nothing was started.
             SessionAlreadyActive: The manager leads a session that has not ended.
-            GateUnavailable: Gates can't run here; nothing was begun.
-            NoPhaseExecutor: The manager can't run scripts; nothing was begun.
-            NoAgent: It needs an agent and names none, and none was given; nothing was begun.
-            SessionConflict: Meanwhile somebody else ended the session or took it to another phase
-                or attempt; the phase's result was not recorded. (What a pause or an extended
-                budget changed is kept, and the result is recorded on top.)
+            GateUnavailable: Gates can't run here; nothing was started.
+            NoPhaseExecutor: The manager can't run scripts; nothing was started.
+            NoAgent: The work needs an agent and names none, and none was given; nothing was
+                started.
+            SessionConflict: The session was meanwhile ended or moved to another phase or attempt;
+                the phase's result was not recorded. (A concurrent pause or budget extension does
+                not
+                conflict: it is preserved, and the result is recorded on top.)
             WriteError: The disk or its permissions.
-            KeyboardInterrupt: As it came; what was running is not recorded.
+            KeyboardInterrupt: Passed on; the result of what was running is not recorded.
             OperationCancelled: The thread's operation was cancelled (`cancellation`); likewise.
         """
         job = Job.of(work)
-        if job.work is None:  # what another machine may run is begun without
+        if job.work is None:  # not in `begin`: another machine may run that session
             self._manager.check_executor()
         session_id = self._create(job, token_budget, attachments, labels)
         self._started(session_id, job, resumed=False)
@@ -156,16 +158,16 @@ class WorkflowRunner:
         attachments: Mapping[str, bytes] | None = None,
         labels: SessionLabels | None = None,
     ) -> str:
-        """Begin a session and run nothing of it; `resume` does.
+        """Create a session without running it; `resume` runs it.
 
-        For a caller that has to keep the session's id in a place of its own before any work is
-        done, so that it finds the session again whatever happens then. No agent and no person is
-        asked: a session that was begun and forgotten has cost nothing but its directory.
+        For a caller that has to save the session's id before any work is done, so that it can
+        always find the session again. No agent is called and no person is asked: a session that is
+        created and forgotten has cost nothing but its directory.
 
         Args:
             work: What to run; a copy of it goes into the session.
             token_budget: Tokens allotted; the workflow's if None.
-            attachments: More files to keep beside the session, by name.
+            attachments: More files to store with the session, by name.
             labels: The title, tags, metadata and parent of the session.
 
         Returns:
@@ -179,18 +181,18 @@ class WorkflowRunner:
         return session_id
 
     def outcome(self, session_id: str) -> RunOutcome:
-        """Return how a session stands, as `start` and `resume` do of one that they have run.
+        """Return the outcome of a session in its current state, as `start` and `resume` return it.
 
         Nothing is run or changed and no lock is taken: if another worker runs the session, the
-        outcome is of what it saved last. A session that is active may be run by one, or have lost
-        the one that ran it; `resume` finds out.
+        outcome is that of its last save. An active session may have a worker, or have lost it;
+        `resume` finds out.
 
         Args:
             session_id: The session.
 
         Raises:
             SessionNotFound: There is no such session.
-            NotAWorkflowSession: No workflow began it.
+            NotAWorkflowSession: The session was not started by a workflow.
         """
         store = self._manager.store
         session = store.load(session_id)
@@ -200,30 +202,30 @@ class WorkflowRunner:
         return outcome_of(session, job.workflow, why_stopped(session))
 
     def resume(self, session_id: str, agent: PhaseAgent | None = None) -> RunOutcome:
-        """Resume a session that was begun by `start` or `begin`, in whatever state its worker left.
+        """Resume a session from `start` or `begin`, in whatever state its worker left it.
 
         A paused session becomes active. Phases that succeeded are not repeated; a phase without a
-        result goes on as the same attempt; a phase that failed begins its next attempt.
+        result continues the same attempt; a phase that failed starts its next attempt.
 
         Args:
             session_id: The session.
-            agent: Who goes on with an agent's work; the one that the session names if None.
+            agent: The agent of an agent's work; the one that the session names if None.
 
         Returns:
-            How it ended.
+            The outcome.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
             SessionNotFound: There is no such session.
-            InvalidStateTransition: It has ended.
-            NotAWorkflowSession: No workflow began it.
-            AlreadyRunning: Another worker runs it.
-            PhaseNotInWorkflow: It was led into a phase that the workflow does not have.
+            InvalidStateTransition: The session has ended.
+            NotAWorkflowSession: The session was not started by a workflow.
+            AlreadyRunning: Another worker is running it.
+            PhaseNotInWorkflow: It was moved to a phase that the workflow does not have.
             AttemptsExhausted: Its phase failed as often as the workflow allows; it stays paused.
             TestsContested: Its phase contests tests, and a person has to decide.
-            BudgetTooSmall: It is paused, and what is left does not cover its next step; it stays
-                paused.
-            NoAgent: It needs an agent and names none, and none was given.
+            BudgetTooSmall: It is paused, and the remaining budget does not cover its next step; it
+                stays paused.
+            NoAgent: The work needs an agent and names none, and none was given.
             SessionConflict: See `start`; so are the other errors.
         """
         with self._leading(session_id, "resume", agent) as run:
@@ -239,22 +241,22 @@ class WorkflowRunner:
         *,
         back_to: str | None = None,
     ) -> RunOutcome:
-        """Begin another attempt at a session's failed phase, beyond the workflow's limit too.
+        """Start another attempt at a session's failed phase, even beyond the workflow's limit.
 
         With `back_to` the session goes back to that phase instead, failed or not, and so do the
-        files of its workspace, where the manager keeps snapshots: to where the phase began, the
-        last time that it was entered. What was found wrong since it was passed is in an agent's
-        next prompt, and the phases after it follow anew.
+        files of its workspace, if the manager has snapshots: to the state when the phase was last
+        entered. An agent's next prompt contains what was found wrong since the phase was passed,
+        and the later phases run again.
 
         Args:
             session_id: The session.
-            reason: What is different this time; it goes into the history and the next briefing.
-            agent: Who goes on with an agent's work; the one that the session names if None.
-            back_to: The phase to go back to, of those that the session has been in.
+            reason: What is different this time, for the history and the next briefing.
+            agent: The agent of an agent's work; the one that the session names if None.
+            back_to: The phase to go back to; the session must have been in it.
 
         Raises:
             NothingToRetry: The session's current phase has not failed.
-            NoEarlierPhase: It can't go back to that phase.
+            NoEarlierPhase: The session can't go back to that phase.
             SessionNotFound: See `resume`; so are the other errors.
         """
         with self._leading(session_id, "retry", agent) as run:
@@ -263,10 +265,10 @@ class WorkflowRunner:
             return run.go_on()
 
     def _check_gates(self, workflow: Workflow) -> None:
-        """See that what judges an agent's workflow can run here, before a session begins.
+        """Check that the gates of an agent's workflow can run here, before a session is created.
 
         Raises:
-            GateUnavailable: It can't.
+            GateUnavailable: They can't run here.
         """
         self._ready_gates(workflow)
 
@@ -305,7 +307,7 @@ class WorkflowRunner:
         self._observer.run_started(session_id, job, resumed=resumed)
 
     def _withdraw(self, session_id: str) -> None:
-        """Delete a session that was created for a run which can't begin; nothing is in it yet."""
+        """Delete a session that was created for a run which can't start; it is still empty."""
         manager = self._manager
         session = manager.current_session
         if session is None or session.session_id != session_id or len(session.history) > 1:
@@ -313,7 +315,7 @@ class WorkflowRunner:
         manager.release()
         try:
             manager.store.delete(session_id, expected_revision=session.revision)
-        except AgentForgeError as error:  # what kept the run from beginning is raised
+        except AgentForgeError as error:  # the original error is raised
             _log.warning("session.not_withdrawn", session_id=session_id, error=str(error))
 
     @contextmanager

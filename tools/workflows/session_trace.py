@@ -1,13 +1,13 @@
-"""A session's trace, which goes on with whichever worker runs the session next.
+"""A session's trace, continued by each worker that runs the session.
 
-The context of the span in which the session was created is kept beside it (`session_spans`); each
-run keeps its own context as a step, under the run's lock. A run is a child of the creation, and so
-in its trace, and is linked to the run before it. Where the program that runs it has a span of its
-own, or its environment names one, the run is that span's child and is linked to both. A fork begins
-a trace of its own, linked to the last run of its parent.
+The span context of the session's creation is stored beside it (`session_spans`); each run stores
+its own context as a step, under the run's lock. A run is a child of the creation, and so in its
+trace, and is linked to the previous run. If the running program has its own span, or its
+environment names one, the run is that span's child and is linked to both. A fork starts a trace of
+its own, linked to the last run of its parent.
 
-Nothing is read or written unless somebody takes spans; what can't be read or written is logged, and
-the run goes on.
+Nothing is read or written unless a tracer is installed; failed reads and writes are logged, and the
+run continues.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def traced_run(
     """Trace a run of a session within a block.
 
     Args:
-        sessions: Where the session is kept.
+        sessions: The session's store.
         session: The session.
-        workflow: What it runs.
-        operation: What was asked for: "run", "resume" or "retry".
+        workflow: The name of its workflow.
+        operation: The requested operation: "run", "resume" or "retry".
     """
     kept = kept_trace(sessions, session) if is_traced() else UNKNOWN_TRACE
     attributes = {
@@ -64,10 +64,10 @@ class RunTrace:
     """The trace of one run.
 
     Args:
-        sessions: Where the session is kept.
+        sessions: The session's store.
         session_id: The session.
         span: The run's span.
-        origin: What later runs belong under; this run if empty.
+        origin: The span context that later runs belong under; this run's if empty.
     """
 
     _sessions: SessionRepository
@@ -76,7 +76,7 @@ class RunTrace:
     _origin: Carrier
 
     def keep(self) -> None:
-        """Keep the run's context for the run after it; the caller holds the run's lock."""
+        """Save the run's context for the next run; the caller holds the run's lock."""
         carrier = self.span.carrier
         if not carrier:
             return

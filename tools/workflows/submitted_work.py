@@ -1,4 +1,4 @@
-"""What a worker does of what a submission asks for: that alone which its person allowed; pure."""
+"""What a worker does for a submission: only what its person allowed; pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .agents.choice import PROGRAMS
 from .agents.port import AgentChoice
 
 COMMAND: Final = "command"
-"""What a worker serves that runs command lines of submissions."""
+"""The need that a worker serves if it runs command lines from submissions."""
 REPOSITORY: Final = "repository"
-"""What a worker serves on whose machine sessions may begin from repositories."""
+"""The need that a worker serves if it starts sessions from repositories on its machine."""
 _RECORDED: Final = "recorded"
 _OTHER: Final = "other"
 _KNOWN: Final = frozenset({*PROGRAMS, "openai", "anthropic", _RECORDED})
@@ -29,7 +29,7 @@ class NotAllowedHere(HarnessError, kind=ErrorKind.REFUSED, kw_only=True):
     """Base of the refusals of a worker whose own configuration does not allow what is needed."""
 
     needs: str
-    """What, as the queues of the workers that allow it have it."""
+    """What is needed, in the words of the queues of workers that allow it."""
 
 
 class AgentNotAllowed(NotAllowedHere, kw_only=True):
@@ -38,16 +38,16 @@ class AgentNotAllowed(NotAllowedHere, kw_only=True):
     message = """this worker asks no agent {agent} for those who submit. Nothing was changed, and
     the session waits for a worker that does: {setting} in [worker] of its own configuration."""
     agent: str
-    """The agent, or what kind it is of: a command line may hold secrets."""
+    """The agent, or only its kind, because a command line may hold secrets."""
 
     @property
     def setting(self) -> str:
-        """What allows it."""
+        """The setting that allows it."""
         return "agent_commands = true" if self.needs == COMMAND else f"agents = [{self.agent!r}]"
 
 
 class ExecutorNotAllowed(NotAllowedHere, kw_only=True):
-    """A submission names an executor of a plugin, which no worker runs for those who submit."""
+    """A submission names a plugin's executor, which no worker runs for submissions."""
 
     message = (
         f"workers run scripts in {' or '.join(ISOLATIONS)}, and not by {{executor}}: how sealed "
@@ -58,7 +58,7 @@ class ExecutorNotAllowed(NotAllowedHere, kw_only=True):
 
 
 class RepositoryNotAllowed(NotAllowedHere, kw_only=True):
-    """A submission names a repository or wheel of this machine that the worker does not read."""
+    """A submission names a repository or wheel that this worker may not read."""
 
     message = """this worker reads nothing of {repository} for those who submit. Nothing was
     changed, and the session waits for a worker that does: its folder in repositories in [worker] of
@@ -69,7 +69,7 @@ class RepositoryNotAllowed(NotAllowedHere, kw_only=True):
 
 
 def served_by(allowed: WorkerConfiguration) -> tuple[str, ...]:
-    """Return what sessions may need that a worker takes, as their queues have it."""
+    """Return the needs of sessions that a worker serves, as queues name them."""
     found = [_needs_of(one) for one in allowed.agents]
     if allowed.agent_commands:
         found.append(COMMAND)
@@ -79,7 +79,7 @@ def served_by(allowed: WorkerConfiguration) -> tuple[str, ...]:
 
 
 def granted(choice: AgentChoice, allowed: WorkerConfiguration) -> AgentChoice:
-    """Return the agent that a submission names, with what the worker gives it and nothing else.
+    """Return a submission's agent with only the network and variables that the worker grants.
 
     Raises:
         AgentNotAllowed: The worker does not run it.
@@ -93,10 +93,10 @@ def granted(choice: AgentChoice, allowed: WorkerConfiguration) -> AgentChoice:
 
 
 def require_repository(work_tree: str, folders: Collection[Path]) -> None:
-    """Refuse a repository that lies in none of these folders, links followed.
+    """Reject a repository outside all of these folders, after resolving links.
 
     Raises:
-        RepositoryNotAllowed: It does not.
+        RepositoryNotAllowed: It is outside of them.
     """
     real = Path(os.path.realpath(work_tree))
     if not any(real.is_relative_to(os.path.realpath(folder)) for folder in folders):
@@ -104,7 +104,7 @@ def require_repository(work_tree: str, folders: Collection[Path]) -> None:
 
 
 def _needs_of(text: str) -> str:
-    """Return what kind of worker takes an agent: never words that a submission has made up."""
+    """Return the kind of worker that an agent needs; never words invented by a submission."""
     name = text.partition(":")[0]
     return name if name in _KNOWN else _OTHER
 
@@ -112,8 +112,8 @@ def _needs_of(text: str) -> str:
 def _is_named(text: str, names: Collection[str]) -> bool:
     """Return whether one of the names stands for an agent.
 
-    A short name never stands for an address or a folder: what is sent there, or read, is the
-    submitter's choice then, and the worker's key would go along.
+    A short name never stands for an address or a folder, because then the submitter would choose
+    where the worker's key is sent, or what is read.
     """
     short = _needs_of(text)
     return text in names or (short in names and "@" not in text and short != _RECORDED)

@@ -1,9 +1,9 @@
-"""A workflow as data: its phases, what each does, and what decides whether it is passed.
+"""A workflow as data: its phases, what each does, and what decides whether it passes.
 
     Workflow ─► Phase ─► gate: a Script, which is the work itself, in the session's workspace
                      └─► gate: a Gate, which judges what an agent wrote, on a copy of the files
 
-A workflow with a role is an agent's; one without runs scripts. Files and built-in workflows are
+A workflow with a role is an agent's; one without runs scripts. Files and built-in workflows give
 the same values; the runner knows none of them by name. docs/workflows.md and docs/agents.md
 describe the files.
 
@@ -31,7 +31,7 @@ DEFAULT_ANSWER_TOKENS: Final = 4000
 DEFAULT_GATE_DEADLINE_S: Final = 300.0
 
 CODE: Final = "code"
-"""The file group of the component's own file."""
+"""The file group of the component's main file."""
 TESTS: Final = "tests"
 """The file group of the component's tests."""
 
@@ -44,7 +44,7 @@ GATES: Final = {
     "approval": "a person approves",
     "script": "the workflow's own Python code ends with exit code 0",
 }
-"""The kinds of gates, and when each is passed."""
+"""The kinds of gates, with the condition under which each passes."""
 TEST_GATES: Final = frozenset({"tests_fail", "tests_pass", "suite"})
 QUESTIONS: Final = ("allowed", "refused")
 PACKAGE_RE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
@@ -52,20 +52,20 @@ PACKAGE_RE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?
 
 @frozen(kw_only=True)
 class Gate:
-    """What decides whether an agent's phase is passed.
+    """Decides whether an agent's phase is passed.
 
     Attributes:
         kind: One of `GATES`.
-        require: Files that have to be there, for any kind; `{name}` stands for the run's name.
-        tests_unchanged: Whether no test file may differ from the last passed `tests_fail` gate.
+        require: Files that must exist, for any kind; the run's name replaces `{name}`.
+        tests_unchanged: Whether every test file must equal that of the last passed `tests_fail`.
         covers_criteria: Whether each acceptance criterion needs a test that names it.
         framework: "pytest" or "unittest", for kinds that run tests.
         code: The Python code of a `script` gate; it runs in the sandbox, on a copy of the files.
-        deadline_s: How long it may run, in seconds.
+        deadline_s: Its time limit, in seconds.
         command: The project's own command that runs its tests in a jail, for kinds that run tests;
-            None: they run in the sandbox, by `framework`.
-        report: What is read of the command: "junit", "tap" or "exit-code".
-        report_path: Where it leaves its JUnit report; see `gate_port.CommandRequest`.
+            None: they run in the sandbox, with `framework`.
+        report: The form of the command's report: "junit", "tap" or "exit-code".
+        report_path: The path of its JUnit report; see `gate_port.CommandRequest`.
         packages: Packages that the sandbox has besides the standard library, for kinds that run
             tests there: names of installed ones, or paths of wheels.
     """
@@ -84,7 +84,7 @@ class Gate:
 
     @property
     def tests_in_sandbox(self) -> bool:
-        """Whether it runs tests in the sandbox, and not by a command."""
+        """Whether it runs tests in the sandbox, not with a command."""
         return self.kind in TEST_GATES and self.command is None
 
     @property
@@ -101,8 +101,8 @@ class Script:
         code: The Python source.
         deadline_s: Wall-clock limit in seconds, or None for the executor's.
         fuel: Limit in units of fuel, or None for the executor's.
-        exit_code: The exit code that means success.
-        artifacts: Files that must be in the workspace afterwards, relative to it.
+        exit_code: The exit code of success.
+        artifacts: Files that must then exist in the workspace, relative to it.
     """
 
     code: str
@@ -114,23 +114,23 @@ class Script:
 
 @frozen(kw_only=True)
 class Phase:
-    """One phase: what decides whether it is passed, and what an agent is asked for before.
+    """One phase: the gate that decides whether it is passed, and an agent's task before that.
 
     Attributes:
         name: Its name; unique in the workflow.
-        gate: What decides. A script is the work as well.
-        description: What it is for, or None.
-        tokens: What a script costs; checked before and charged when it ran.
-        max_attempts: How many attempts there are; `retry` goes beyond. After a failed script the
-            session pauses and `resume` begins the next attempt; an agent is asked again at once.
-        mode: What kind of work the agent does, in a word or a few, for the prompt.
-        prompt: The instructions; None: no agent is asked, only the gate decides.
+        gate: The gate that decides. A script is the work, too.
+        description: Its purpose, or None.
+        tokens: The cost of a script; checked before and charged after it ran.
+        max_attempts: The number of attempts; `retry` may exceed it. After a failed script the
+            session pauses and `resume` starts the next attempt; an agent is called again at once.
+        mode: The kind of the agent's work, in a few words, for the prompt.
+        prompt: The instructions; None: no agent is called, only the gate decides.
         writes: The file groups that an answer may write.
         budget_share: The part of the session's budget that the agent may use, above 0 and at
             most 1.
-        answer_tokens: What an answer is expected to cost, in tokens; with the prompt's own it has
-            to fit the budget before the agent is asked.
-        on_failure: The earlier phase to go back to when the gate is failed, or None: try again.
+        answer_tokens: The expected cost of an answer, in tokens; together with the prompt's it has
+            to fit the budget before the agent is called.
+        on_failure: The earlier phase to go back to if the gate fails, or None: try again.
         questions: Whether the agent may ask the person: "allowed" or "refused".
     """
 
@@ -149,8 +149,8 @@ class Phase:
 
     @property
     def agents_gate(self) -> Gate:
-        """The gate that judges what an agent wrote; a phase of a script has none."""
-        assert isinstance(self.gate, Gate)  # noqa: S101 (`Workflow` refuses the other)
+        """The gate that judges what an agent wrote; a script's phase has none."""
+        assert isinstance(self.gate, Gate)  # noqa: S101 (`Workflow` rejects scripts here)
         return self.gate
 
 
@@ -159,8 +159,8 @@ class Input:
     """A file that is in the workspace before the first phase runs.
 
     Attributes:
-        target: Where, relative to the workspace.
-        content: What it holds.
+        target: Its path, relative to the workspace.
+        content: Its content.
     """
 
     target: str
@@ -173,7 +173,7 @@ class FileGroup:
 
     Attributes:
         name: Its name; "code" and "tests" are the component's, from the specification.
-        paths: Files, or directories ending in `/`; `{name}` stands for the run's name.
+        paths: Files, or directories ending in `/`; the run's name replaces `{name}`.
     """
 
     name: str
@@ -182,15 +182,15 @@ class FileGroup:
 
 @frozen(kw_only=True)
 class RunRetry:
-    """How workers attempt a run again that stopped for a reason that may pass by itself.
+    """How workers retry a run that stopped for a temporary reason.
 
-    A reason that may pass is: the agent can't be asked, a script went over its time limit, or the
-    store was away. A gate's failure, a person and the budget are none.
+    Temporary reasons are: the agent is not available, a script exceeded its time limit, or the
+    store did not answer. A failed gate, a person and the budget are not.
 
     Attributes:
-        attempts: How often in a row, and in one phase; the first is not counted.
-        wait_s: How long to wait first, in seconds.
-        factor: By how much each wait is longer than the one before.
+        attempts: The most retries in a row, in one phase.
+        wait_s: The wait before the first one, in seconds.
+        factor: The ratio of each wait to the previous one.
         at_most_s: The longest wait, in seconds.
     """
 
@@ -202,23 +202,22 @@ class RunRetry:
 
 @frozen(kw_only=True)
 class Workflow:
-    """Phases in their order, with all that makes them one piece of work.
+    """Phases in their order, with everything that makes them one piece of work.
 
     Attributes:
         name: Its name.
-        workflow_type: What kind of work it is; sessions are listed by it.
+        workflow_type: The kind of work; sessions are listed by it.
         phases: At least one, with unique names.
-        goal: What the work is for, or None.
+        goal: The purpose of the work, or None.
         token_budget: What it may cost, in tokens.
         inputs: Files for the workspace; those of an agent's work are in `AgentWork`.
-        role: Who the agent is asked to be, for the beginning of each prompt; None: it runs scripts.
+        role: The agent's role, for the beginning of each prompt; None: it runs scripts.
         groups: The file groups besides those of the component.
         needs_specification: Whether it develops a component of a specification.
-        isolation: The executor of its scripts: "sandbox", "jail", or one of an installed plugin.
-        agent_mode: How its agent gives files: one of `AGENT_MODES`; None says nothing of it, which
-            is "answer".
-        retry: How workers attempt a run again that stopped for a reason that may pass; None: as
-            `RunRetry` has it.
+        isolation: The executor of its scripts: "sandbox", "jail", or that of an installed plugin.
+        agent_mode: How its agent delivers files: one of `AGENT_MODES`; None means "answer".
+        retry: How workers retry a run that stopped for a temporary reason; None: the defaults of
+            `RunRetry`.
 
     Raises:
         InvalidWorkflow: Its parts contradict each other; the error names every fault.
@@ -284,7 +283,7 @@ class Workflow:
 
     @property
     def gates(self) -> tuple[Gate, ...]:
-        """The gates that judge what an agent wrote."""
+        """The gates that judge an agent's files."""
         return tuple(phase.gate for phase in self.phases if isinstance(phase.gate, Gate))
 
     @property
@@ -294,14 +293,14 @@ class Workflow:
 
     @property
     def needs_sandbox(self) -> bool:
-        """Whether anything of it runs in the sandbox."""
+        """Whether any part of it runs in the sandbox."""
         if self.role is None:
             return self.isolation == "sandbox"
         return any(gate.in_sandbox for gate in self.gates)
 
     @property
     def packages(self) -> frozenset[tuple[str, ...]]:
-        """What gates need in the sandbox besides the standard library."""
+        """The package lists of gates that need more than the standard library in the sandbox."""
         return frozenset(gate.packages for gate in self.gates if gate.packages)
 
     @property
@@ -321,12 +320,12 @@ class Workflow:
 
         Args:
             command: The command.
-            report: What it says how they ended: "junit", "tap" or "exit-code".
-            report_path: Where it writes that, or None.
+            report: The form of its report: "junit", "tap" or "exit-code".
+            report_path: The path of its report, or None.
             deadline_s: Its time limit in seconds; the gate's own if None.
 
         Raises:
-            InvalidWorkflow: The command or the report is none.
+            InvalidWorkflow: The command or the report is not valid.
         """
         more = {} if deadline_s is None else {"deadline_s": deadline_s}
         return self._with_test_gates(
@@ -337,7 +336,7 @@ class Workflow:
         """Return this workflow with packages for each gate that runs tests in the sandbox.
 
         Raises:
-            InvalidWorkflow: There is no such gate, or a package is no name and no wheel.
+            InvalidWorkflow: There is no such gate, or a package is neither a name nor a wheel.
         """
         return self._with_test_gates(packages=dict.fromkeys(packages))
 
@@ -354,10 +353,10 @@ class Workflow:
 def agent_phase_faults(
     phases: Sequence[Phase], groups: Iterable[FileGroup], needs_specification: bool
 ) -> Iterator[tuple[int, str]]:
-    """Return what is wrong with phases as parts of one agent's workflow, each with its index.
+    """Yield the faults of phases as parts of one agent's workflow, each with the phase's index.
 
     Args:
-        phases: All of them; a name that is empty was refused already and is passed over.
+        phases: All phases; one with an empty name was already rejected and is skipped.
         groups: The workflow's file groups.
         needs_specification: Whether it develops a component.
     """

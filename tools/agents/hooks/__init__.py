@@ -1,5 +1,5 @@
-"""An agent program's own conversation, bound to a session: what its hooks record, and answer.
+"""Hooks of agent programs: record a conversation in its session and answer the program.
 
-Whatever goes wrong, the agent's turn goes on; only a spent budget stops it. Nothing runs between
-two calls of the hook, and no model is asked.
+An error never ends the agent's turn; only a spent budget does. Nothing runs between two calls of
+the hook, and no model is called.
 """

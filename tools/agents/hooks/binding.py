@@ -1,14 +1,14 @@
-"""Which session a conversation of an agent program belongs to, and how far its usage is read.
+"""The session a conversation of an agent program is bound to, and how far its usage is read.
 
     $XDG_STATE_HOME/agentforge/conversations/{path of the project's data folder}/
         {program}/{the program's id of the conversation}/binding.json
 
-It stands outside of the project: what a clone brings says nothing of where sessions are, why an
-agent stops, or what it is told.
+The file is outside the project, so that nothing a clone brings can say where sessions are, why an
+agent stops, or what it reads.
 
-The directory of a conversation is its lock: hooks run in parallel. The file is a cache but for the
-session's id: what is charged stands in the session itself, and what was spent in the program's own
-files, so a binding that was lost or not saved costs time and no token.
+The directory of a conversation is its lock: hooks run in parallel. Except for the session's id the
+file is a cache: the session itself records what is charged, and the program's own files record
+what was spent. A binding that is lost or not saved costs time and no token.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ _THOROUGH: Final = frozenset(
         Moment.ENDED,
     }
 )
-"""When all that a program keeps of a conversation is compared with what is charged of it."""
+"""Moments at which the program's whole record of a conversation is compared with the charges."""
 
 
 class Binding:
-    """What is kept of one conversation.
+    """The stored state of one conversation.
 
     Attributes:
-        session_id: The session that it works on, or None before it is known.
+        session_id: The session that it is bound to, or None before that is known.
         base: The directory of that session's base.
         store: The address of its store, without a password; empty for the files of the base.
-        briefing: What stands in for a briefing that a compaction took out of the context, or None.
-        baseline: What the program had reported of the conversation when it was bound; charged to
-            this session is what it reports beyond that.
-        meter: What the program has reported by now.
+        briefing: What replaces a briefing that a compaction removed from the context, or None.
+        baseline: What the program had reported when the conversation was bound; only usage beyond
+            it is charged to this session.
+        meter: What the program has reported so far.
         charged: How much of that is charged, by the session's own record.
-        notice: A line that the agent is to be given with the next answer that takes one, or None.
-        stop: Why the agent had to stop when the session was looked at last, or None.
-        looked_at: What identifies the session's file as it was then; empty if it was not.
-        summary: The last summary that was recorded, where only the program's file or its requests
-            have it: itself, or its digest.
+        notice: A line for the next answer that can carry text for the agent, or None.
+        stop: Why the agent had to stop at the last look at the session, or None.
+        looked_at: Identifies the session's file at that look; empty if there was none.
+        summary: The last recorded summary or its digest, where only the program's file or its
+            requests have the summary.
         transcript: The program's file of the conversation, or None.
     """
 
@@ -89,7 +89,7 @@ class Binding:
     )
 
     def __init__(self, kept: object = None) -> None:
-        """Take up what was kept; whatever is no binding is as none."""
+        """Read the stored state; anything that is not a binding counts as empty."""
         given: dict[str, Any] = kept if isinstance(kept, dict) else {}
         session_id = given.get("session_id")
         base = given.get("base")
@@ -108,12 +108,12 @@ class Binding:
         self.transcript = _text(given.get("transcript"))
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is to be kept."""
+        """Return the state to store."""
         kept = {name: getattr(self, name) for name in self.__slots__ if name != "meter"}
         return {**kept, "meter": self.meter.as_json()}
 
     def read_usage(self, event: HookEvent) -> None:
-        """Take what the program wrote, and what an event reports, of the conversation's cost."""
+        """Read the conversation's cost from the program's files and from an event."""
         if self.transcript is None or not event.by_subagent:
             self.transcript = event.transcript or self.transcript
         if self.transcript is not None:
@@ -129,16 +129,16 @@ class Binding:
             self.meter.report(one.key, one.tokens, one.model)
 
     def take_edits(self, event: HookEvent) -> HookEvent:
-        """Return the event with the files, too, that only the program's own file told of."""
+        """Return the event, adding edited files that only the program's own file mentions."""
         found, self.meter.edited = self.meter.edited, []
         return event._replace(edited=(*event.edited, *found)) if found else event
 
     def spent(self) -> Spent:
-        """Return what was reported, as it is recorded."""
+        """Return the reported usage in the form that is recorded."""
         return Spent(self.meter.total, self.meter.models, self.baseline)
 
     def is_bound_to(self, place: Place, session_id: str) -> bool:
-        """Return whether the conversation is bound to a session already."""
+        """Return whether the conversation is already bound to this session."""
         bound = (self.session_id, self.base, self.store)
         return bound == (session_id, str(place.base), place.name)
 
@@ -148,8 +148,8 @@ class Binding:
         Args:
             place: Where the session is.
             session_id: The session.
-            known: Whether the session's record says already what of the conversation is charged:
-                then this binding was lost, and what was spent since is the session's, too.
+            known: Whether the session already records charges of the conversation. Then this
+                binding was lost, and what was spent since belongs to the session, too.
         """
         self.baseline = 0 if known and self.session_id is None else self.meter.total
         self.session_id, self.base, self.store = session_id, str(place.base), place.name
@@ -157,7 +157,7 @@ class Binding:
         self.stop = self.notice = self.briefing = None
 
     def is_current(self, event: HookEvent, place: Place) -> bool:
-        """Return whether nothing changed since the last look: session nor program's files."""
+        """Return whether session and program files are unchanged since the last look."""
         return (
             bool(self.looked_at)
             and not self.finds_compaction(event)
@@ -166,17 +166,17 @@ class Binding:
         )
 
     def finds_compaction(self, event: HookEvent) -> bool:
-        """Return whether a request to the model has a summary that was not recorded yet."""
+        """Return whether a request to the model has a summary that is not recorded yet."""
         is_request = event.moment is Moment.BEFORE_MODEL and bool(event.text)
         return is_request and self.summary != digest_of(event.text)
 
     def remember(self, place: Place, revision: int) -> None:
-        """Remember how the session looks, if it is at a revision."""
+        """Remember what identifies the session's file, if the session is at this revision."""
         self.looked_at = place.mark_at(self.session_id or "", revision)
 
 
 def digest_of(text: str) -> str:
-    """Return what identifies a text."""
+    """Return a digest that identifies a text."""
     import hashlib  # only a compacted request needs it
 
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -186,7 +186,7 @@ class BindingFile:
     """The binding of one conversation on disk.
 
     Args:
-        conversations: What `conversations_folder` says of the project.
+        conversations: The project's folder, as `conversations_folder` returns it.
         program: The agent program.
         agent_session: The program's id of the conversation; a plain name.
         fs: The file system.
@@ -211,20 +211,20 @@ class BindingFile:
         self._lock: DirectoryLock | None = None
 
     def read(self) -> Binding:
-        """Return what is kept; without the lock it may be changed at any time.
+        """Return the stored binding; without the lock it may change at any time.
 
         Raises:
-            ReadError: It can't be read.
+            ReadError: The file can't be read.
         """
         data = read_regular_file(self._fs, str(self.path), path=self.path, max_bytes=_MAX_BYTES)
         return Binding(object_of(data) if data else None)
 
     def lock(self) -> None:
-        """Make the directory and lock it, until `release`.
+        """Create the directory if needed and lock it until `release`.
 
         Raises:
             WriteError: The system refused.
-            LockTimeout: Another hook of the conversation kept it.
+            LockTimeout: Another hook of the conversation held the lock for too long.
         """
         lock = DirectoryLock(self._fs, self.directory, timeout_s=self._timeout_s)
         try:
@@ -235,23 +235,23 @@ class BindingFile:
         self._lock = lock
 
     def write(self, binding: Binding) -> None:
-        """Keep the binding; the lock must be held.
+        """Save the binding; the lock must be held.
 
         Raises:
-            WriteError: It could not be saved; the former one stands.
+            WriteError: It could not be saved; the previous one is unchanged.
         """
         assert self._lock is not None  # noqa: S101 (the caller holds it)
         data = json.dumps(binding.as_json(), ensure_ascii=True).encode()
         replace_file(self._fs, self._lock.fd, FILE, [data], path=self.path, token=random_token)
 
     def release(self) -> None:
-        """Let go of the lock."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.release()
 
 
 def conversations_folder(data_folder: Path, environment: Mapping[str, str]) -> Path:
-    """Return where the conversations of a project are kept, by its `.agentforge`."""
+    """Return the folder of a project's conversations, given its `.agentforge`."""
     return state_of(data_folder, FOLDER, environment)
 
 

@@ -1,4 +1,4 @@
-"""Changes of a session by a hook: on top of what others save at the same time."""
+"""Changes a hook makes to a session, merged with concurrent saves."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _ROUNDS: Final = 8
 def change_session(
     sessions: LocalSessions, session_id: str, change: Callable[[SessionContext], bool]
 ) -> SessionContext | None:
-    """Change a session, and save it if there is something to save.
+    """Change a session, and save it if the change asks for that.
 
     Args:
         sessions: The sessions.
         session_id: The session.
-        change: Changes what was found, and says whether it has to be saved; called again with
-            what others saved meanwhile.
+        change: Changes the loaded session and returns whether to save it; called again with the
+            newer session if another process saved meanwhile.
 
     Returns:
-        The session as it is stored now, or None where there is none or `change` was not called.
+        The session as it is stored now; None if it does not exist or `change` was not called.
 
     Raises:
-        SessionConflict: Others saved it each time.
+        SessionConflict: Other processes saved it at every try.
         SessionCorrupted: Its file can't be read as a session.
         WriteError: It could not be saved.
     """

@@ -1,4 +1,4 @@
-"""The files of a project that an event says the agent wrote."""
+"""The project files that an event reports as written by the agent."""
 
 from __future__ import annotations
 

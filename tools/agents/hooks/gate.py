@@ -1,4 +1,4 @@
-"""The project's own command at the end of a turn: run, and ended with all that it started."""
+"""The project's own check at the end of a turn: run, and ended with every process it started."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _EVIDENCE_BYTES: Final = 4 * EVIDENCE_CHARS
 
 
 class GateResult(NamedTuple):
-    """How the command ended.
+    """The result of the command.
 
     Attributes:
         passed: Whether its exit code was 0.
-        summary: That, on one line.
-        evidence: The end of its output; empty where it passed.
+        summary: The result in one line.
+        evidence: The end of its output; empty if it passed.
     """
 
     passed: bool
@@ -36,7 +36,7 @@ def run_gate(
     """Run a command in a folder, without a shell.
 
     Returns:
-        How it ended, or None if it can't be run: an agent is not sent on for that.
+        How it ended, or None if it can't be run; that does not send the agent back to work.
     """
     try:
         words = shlex.split(command)

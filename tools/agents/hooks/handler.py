@@ -1,14 +1,14 @@
-"""One call of the hook: find the session, record what happened, say what the agent is told.
+"""One call of the hook: find the session, record the event, answer the program.
 
-    look        without a lock: nothing new, so the answer is that of the last time
-    lock        the conversation's directory; hooks of one conversation go on one after the other
-    read        what the program wrote of its usage since
-    record      in the session, in one save, on top of what others saved
+    look        without a lock: if nothing is new, give the last answer again
+    lock        the conversation's directory; hooks of one conversation run one after another
+    read        the usage that the program wrote since
+    record      in the session, in one save, merged with concurrent saves
     answer      the briefing, a warning, a stop, or nothing
 
-What fails is written to standard error by the entry point, and the agent's turn goes on. Only a
-budget that is spent stops it, also where that could not be saved. What needs the session is loaded
-once something is new.
+The entry point writes errors to standard error, and the agent's turn goes on. Only a spent budget
+stops it, even if that could not be saved. Modules that need the session are loaded only if there is
+something new.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .telling import Start
 
 INSIDE_VARIABLE: Final = "AGENTFORGE_CALL"
-"""Set for an agent that one of our own runners asks: the runner records and charges it."""
+"""Set for an agent that one of our own runners calls: the runner records and charges it."""
 SESSION_VARIABLE: Final = "AGENTFORGE_SESSION"
 _PROJECT_VARIABLE: Final = "CLAUDE_PROJECT_DIR"
 _IN_TOOL_USE: Final = frozenset(
@@ -57,14 +57,14 @@ def handle(
 
     Args:
         program_name: The agent program.
-        payload: What the program says.
+        payload: The hook's input.
         environment: The environment variables.
         stores: Opens the sessions, in files or a database.
         clock: The time.
-        start: Begins the program that tells receivers of events; a detached one if None.
+        start: Starts the program that notifies receivers of events; a detached one if None.
 
     Returns:
-        What the program is answered, or None for nothing.
+        The hook's output, or None for none.
 
     Raises:
         AgentForgeError: Something could not be read or saved; the agent's turn goes on.
@@ -93,9 +93,9 @@ def handle(
 def _said_of_trust(
     event: HookEvent, data_folder: Path, environment: Mapping[str, str]
 ) -> str | None:
-    """Return what the person is told where a conversation begins; None where all of it holds.
+    """Return the notice for the person when a conversation begins; None if every setting applies.
 
-    `systemMessage` is shown to the person, and no text for the model.
+    It goes into `systemMessage`, which the program shows to the person and not to the model.
     """
     if event.moment is not Moment.STARTED or event.source == "compact" or event.by_subagent:
         return None
@@ -110,12 +110,12 @@ def _said_of_trust(
 
 
 def _with_question(event: HookEvent | None, payload: Mapping[str, Any]) -> HookEvent | None:
-    """Return the event with what a call of our question tools was told."""
+    """Return the event with what a call of our question tools reports."""
     if event is None or event.moment is not Moment.AFTER_TOOL:
         return event
     if "questions" not in text_of(payload, "tool_name"):
         return event
-    from ..programs.question_calls import question_of  # few tools are these
+    from ..programs.question_calls import question_of  # few tools are question tools
 
     return event._replace(question=question_of(payload))
 
@@ -128,7 +128,7 @@ def _project_folder(event: HookEvent, environment: Mapping[str, str]) -> Path | 
 
 
 class _Call:
-    """One call of the hook, once it is known what it is about."""
+    """One call of the hook, once its event is known."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class _Call:
         self._takes_context = program.takes_context(event)
 
     def reply(self) -> HookReply:
-        """Return what the agent is told."""
+        """Return the answer for the agent."""
         event = self._event
         if event.moment in _IN_TOOL_USE and not (event.edited or event.usage or event.question):
             binding = self._file.read()
@@ -170,17 +170,17 @@ class _Call:
         if event.moment is Moment.TURN_ENDED and session is not None and binding.stop is None:
             from .turn_gate import judge_turn
 
-            assert self._place is not None  # noqa: S101 (the session is from there)
+            assert self._place is not None  # noqa: S101 (the session came from there)
             return judge_turn(
                 event, self._place.sessions, session, self._data_folder, self._environment
             )
         return reply
 
     def _bound(self, binding: Binding) -> Place | None:
-        """Return where the conversation's session is, where it is bound to one."""
+        """Return where the conversation's session is, if it is bound to one."""
         if binding.session_id is None:
             return None
-        if not binding.store:  # what most are, found without loading anything
+        if not binding.store:  # the common case, found without loading anything
             self._place = Place(Path(binding.base), None, self._stores)
             return self._place
         from .session_lookup import bound_place
@@ -190,31 +190,31 @@ class _Call:
         return found
 
     def _keep(self, place: Place | None) -> None:
-        """Take up a place, in whose stead another one is closed."""
+        """Remember a place; close the previous one."""
         if self._place is not place:
             self.close()
             self._place = place
 
     def tell(self, start: Start | None) -> None:
-        """Have receivers told, where a session was opened or a person may wait for what happened.
+        """Notify receivers if a session was opened or a person may be waiting for the event.
 
-        A receiver that is new begins when a session is opened, not at the end of its first turn.
+        So a new receiver starts when a session is opened, not at the end of its first turn.
         """
         event, place = self._event, self._place
         told = event.moment is Moment.TURN_ENDED or event.question is not None or self._stopped
         if place is None or not (self._opened or (self._recorded and told)):
             return
-        from .telling import start_detached, tell_receivers  # few calls come so far
+        from .telling import start_detached, tell_receivers  # few calls get here
 
         base = place.base if place.is_files else None
-        # Where it can't be begun, what was saved is told by whoever comes next.
+        # If it can't be started, the next process that opens a session delivers the events.
         with suppress(OSError, NotImplementedError):
             tell_receivers(
                 self._data_folder, base, self._environment, start=start or start_detached
             )
 
     def close(self) -> None:
-        """Let go of what was opened."""
+        """Close what was opened."""
         if self._place is not None:
             self._place.close()
 
@@ -265,7 +265,7 @@ class _Call:
             self._stopped = session.state is not SessionState.ACTIVE
             binding.charged = recorded.charged
             binding.remember(place, session.revision)
-            with suppress(WriteError):  # what it keeps is found out anew without it
+            with suppress(WriteError):  # without the file, the next call reads it all again
                 self._file.write(binding)
         elif reply == NOTHING:
             raise failure
@@ -274,7 +274,7 @@ class _Call:
     def _change(
         self, binding: Binding, place: Place
     ) -> tuple[Recorded | None, SessionContext | None, WriteError | None]:
-        """Change the session; return what came of it, the session, and why it was not saved."""
+        """Change the session; return the outcome, the session, and the error if saving failed."""
         from .changes import change_session
         from .recording import record
 

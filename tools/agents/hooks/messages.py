@@ -1,4 +1,4 @@
-"""What an agent and its person are told; pure. None of it ever asks to delete or to force."""
+"""Texts for an agent and its person; pure. None of them ever asks to delete or to force."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ def briefing(
     shows: Collection[str] = DEFAULT_PARTS,
     may_show: Callable[[str], bool] = lambda _: True,
 ) -> str:
-    """Return what primes an agent's new context: within 2,000 tokens and `max_chars`.
+    """Return the briefing for an agent's new context, within 2,000 tokens and `max_chars`.
 
-    The first line says which revision it is of, because after a compaction or a restart an earlier
-    one may stand above it. `shows` and `may_show` are as of
-    `harness.briefing.brief`.
+    The first line names its revision, because after a compaction or a restart an earlier briefing
+    may be above it. `shows` and `may_show` are those of `harness.views.briefing.brief`.
     """
     first = (
         f"{BRIEFED}{session.revision} of {session.session_id}. "
@@ -59,7 +58,7 @@ def _next_step(session: SessionContext) -> str:
 
 
 def warning(session: SessionContext) -> str:
-    """Return the line at 80 % of the budget."""
+    """Return the warning for 80 % of the budget."""
     budget = session.token_budget
     return (
         f"AgentForge: {budget.utilization_percent:.0f} % of this session's token budget is spent, "
@@ -84,7 +83,7 @@ def extend_command(session: SessionContext) -> str:
 
 
 def not_done(summary: str, evidence: str, *, number: int, most: int) -> str:
-    """Return why the agent is sent on: the gate's verdict and its evidence."""
+    """Return why the agent is sent back to work: the gate's verdict and its evidence."""
     return (
         f"{SENT_ON} ({summary}; {number} of at most {most} times that you are sent on). "
         f"Mend what it shows:\n{evidence}"

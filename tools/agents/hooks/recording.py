@@ -1,6 +1,6 @@
-"""What an event of an agent program changes in its session; pure but for what it is given."""
+"""Record an agent program's event in its session; pure except for changing that session."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -26,9 +26,9 @@ from ..programs.hook_event import AskedQuestion, HookEvent, Moment
 from ..programs.spent import Spent
 
 MAX_TEXT_CHARS: Final = 8_000
-"""How much of a prompt, a last message or a summary is kept, its beginning and its end."""
+"""How much of a prompt, a last message or a summary is stored: its beginning and its end."""
 _OUTCOMES: Final = {"completed": "answered"}
-"""How an outcome is called where it is not called as the question's status."""
+"""Outcomes whose name differs from the question's status."""
 _LEAST_OF_AN_ID: Final = 8
 _NOTHING_NEW: Final = frozenset({"checkpoint", "agent_usage", "agent_started"})
 
@@ -48,12 +48,12 @@ class EditedFile(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What came of an event.
+    """The result of recording an event.
 
     Attributes:
         changed: Whether the session has to be saved.
-        charged: All that is charged of the conversation by now, as the program counts it.
-        warned: Whether 80 % of the budget was crossed.
+        charged: The conversation's total charge so far, as the program counts it.
+        warned: Whether the event crossed 80 % of the budget.
     """
 
     changed: bool
@@ -75,10 +75,10 @@ def record(
     Args:
         session: The session, in memory.
         event: What happened.
-        spent: What the program has reported by now.
+        spent: What the program has reported so far.
         now: The time.
-        edited: The files that the event is about.
-        summary: The summary of a compaction, where the event has none.
+        edited: The files that the event reports as written.
+        summary: The summary of a compaction, for an event that has none.
     """
     entries, was_warning = len(session.history), session.token_budget.is_warning
     state = session.state
@@ -96,7 +96,7 @@ def record(
 
 
 def charged_total(session: SessionContext, program: str, agent_session: str) -> int:
-    """Return how much of a conversation is charged, as the program counts it; 0 if nothing is."""
+    """Return a conversation's total charge, as the program counts it; 0 without one."""
     for entry in reversed(session.history):
         if entry.event_type is AgentUsage:
             event = entry.event
@@ -110,9 +110,9 @@ def charged_total(session: SessionContext, program: str, agent_session: str) -> 
 
 
 def _charge(session: SessionContext, event: HookEvent, spent: Spent, now: datetime) -> int:
-    """Charge what is reported beyond what the session's own record says is charged.
+    """Charge usage beyond what the session's own record already charges.
 
-    So it is charged once, whatever was killed or lost on the way.
+    So it is charged once, even after a kill or a lost binding.
     """
     before = max(charged_total(session, event.program, event.agent_session), spent.baseline)
     tokens = spent.total - before
@@ -135,7 +135,7 @@ def _charge(session: SessionContext, event: HookEvent, spent: Spent, now: dateti
 def _by_model(
     session: SessionContext, event: HookEvent, spent: Spent, tokens: int
 ) -> dict[str, int]:
-    """Return what is charged now by model, if that can be said."""
+    """Return the new charge by model; empty if it can't be split exactly."""
     if len(spent.models) == 1:
         return dict.fromkeys(spent.models, tokens)
     known: dict[str, int] = {}
@@ -168,7 +168,7 @@ def stop_if_spent(session: SessionContext, now: datetime) -> None:
 
 
 def _go_on_if_extended(session: SessionContext, now: datetime) -> None:
-    """Resume a session that was paused for its budget, once there is some again."""
+    """Resume a session that was paused for its budget, once some budget is left."""
     if session.state is SessionState.PAUSED and not session.token_budget.is_exhausted:
         for entry in reversed(session.history):
             if isinstance(event := entry.event, SessionPaused):
@@ -223,7 +223,7 @@ def _record_moment(
 
 
 def _is_recorded(session: SessionContext, path: str, sha256: str | None) -> bool:
-    """Return whether the record's last word on a file is that it has this content."""
+    """Return whether the last record of a file has this content."""
     edits = (one.event for one in reversed(session.history) if one.event_type is AgentEdited)
     for event in edits:
         if isinstance(event, AgentEdited) and event.path == path:
@@ -236,7 +236,7 @@ def _record_question(session: SessionContext, question: AskedQuestion, now: date
     from ...harness.views.question_entries import find_reply, questions_asked
 
     asked, known = storable(question.question_id), questions_asked(session)
-    if asked not in known:  # a program may know the beginning of the id alone
+    if asked not in known:  # a program may have only the beginning of the id
         asked = next((one for one in sorted(known) if _begin_alike(one, asked)), asked)
     if asked not in known:
         prompts = tuple(kept_text(one) for one in question.prompts)
@@ -247,13 +247,13 @@ def _record_question(session: SessionContext, question: AskedQuestion, now: date
 
 
 def _begin_alike(one: str, other: str) -> bool:
-    """Return whether two ids can be the same, of which one may be cut off."""
+    """Return whether two ids can be the same, one of which may be cut off."""
     shorter = min(len(one), len(other))
     return shorter >= _LEAST_OF_AN_ID and one[:shorter] == other[:shorter]
 
 
 def _checkpoint(session: SessionContext, now: datetime) -> None:
-    """Mark the state of the work, unless nothing happened since the last mark."""
+    """Record a checkpoint, unless nothing happened since the last one."""
     for entry in reversed(session.history):
         if entry.event_type is CheckpointTaken:
             return
@@ -273,7 +273,7 @@ def gates_since_prompt(session: SessionContext) -> int:
 
 
 def kept_text(text: str) -> str:
-    """Return a text as it can be kept: storable, and not longer than `MAX_TEXT_CHARS`."""
+    """Return a text that can be stored: valid, and at most `MAX_TEXT_CHARS` long."""
     if len(text) > MAX_TEXT_CHARS:
         half = MAX_TEXT_CHARS // 2
         text = f"{text[:half]}\n…\n{text[-half + 3 :]}"

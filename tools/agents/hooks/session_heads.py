@@ -1,4 +1,4 @@
-"""The head of a session's file with what identifies the file, read in one moment."""
+"""The head of a session's file and the file's identity, read at one moment."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ...harness.views.session_head import SessionHead
 
 
 def head_of(base: Path | str, session_id: str) -> tuple[SessionHead, os.stat_result] | None:
-    """Return a session's head and its file's status, of the same moment.
+    """Return a session's head and its file's status, both of the same moment.
 
-    None means that the file can't be opened, or is not exactly as we write it.
+    None means that the file can't be opened, or does not have exactly the form that we write.
     """
     fs = OsFileSystem()
     try:

@@ -1,6 +1,6 @@
-"""Which session of ours a conversation of an agent program works on."""
+"""Find the session that a conversation of an agent program works on."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -30,13 +30,13 @@ _BINDING: Final = frozenset({Moment.STARTED, Moment.PROMPTED})
 
 
 class Found(NamedTuple):
-    """A session, by where it is and its id."""
+    """A session: its place and its id."""
 
     place: Place
     session_id: str
 
     def knows(self, event: HookEvent) -> bool:
-        """Return whether the session's record says what of the event's conversation is charged."""
+        """Return whether the session records charges of the event's conversation."""
         session = self.place.sessions.load(self.session_id)
         return session is not None and bool(
             charged_total(session, event.program, event.agent_session)
@@ -44,12 +44,12 @@ class Found(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """What a conversation that works on no session yet may work on.
+    """Sessions that a conversation without a session may work on.
 
     Attributes:
         place: Where its session is, or will be.
-        settings: What the project's configuration says.
-        open_sessions: The open sessions there: two, if there are more.
+        settings: The project's configuration.
+        open_sessions: The open sessions there, at most two of them.
     """
 
     place: Place
@@ -60,9 +60,9 @@ class Candidates(NamedTuple):
 def bound_place(
     binding: Binding, data_folder: Path, environment: Mapping[str, str], stores: Stores
 ) -> Place | None:
-    """Return where the session is that a conversation is bound to; None where it can't be reached.
+    """Return the place of the session a conversation is bound to; None if it can't be reached.
 
-    A binding has no password: a database is reached by the address that is configured.
+    A binding has no password: a database is reached by its configured address.
     """
     if not binding.store:
         return Place(Path(binding.base), None, stores)
@@ -81,16 +81,16 @@ def find_session(
     stores: Stores,
     now: datetime,
 ) -> Found | None:
-    """Return the session that an event is of, or None if there is none.
+    """Return the session of an event, or None if there is none.
 
-    That is the one that AGENTFORGE_SESSION names, else the one that the conversation was bound to
-    (at `bound`), else, where a context or a prompt begins, the only open one of the project's
-    files. Where there is none at all and the configuration says so, the first prompt creates one,
-    of which it is the goal. Each must be this person's own: one that came with a clone is left
-    alone, as if it were not there.
+    The session is the one that AGENTFORGE_SESSION names; else the one that the conversation is
+    bound to (at `bound`); else, when a context or a prompt begins, the only open one in the
+    project's files. If there is none and the configuration allows it, the first prompt creates one
+    and becomes its goal. Each must be this person's own: a session that came with a clone is
+    ignored.
 
     Raises:
-        SessionNotAdopted: AGENTFORGE_SESSION names one that is not.
+        SessionNotAdopted: AGENTFORGE_SESSION names a session that is not this person's own.
     """
     named = named_session(data_folder, environment, stores)
     if named is not None:
@@ -112,10 +112,10 @@ def find_session(
 def named_session(
     data_folder: Path, environment: Mapping[str, str], stores: Stores
 ) -> Found | None:
-    """Return the session that AGENTFORGE_SESSION names; None where that is not set.
+    """Return the session that AGENTFORGE_SESSION names; None if the variable is not set.
 
     Raises:
-        HarnessError: It names none that is there, or several, or one that came with a clone.
+        HarnessError: The name fits no session or several, or the session came with a clone.
     """
     named = environment.get(SESSION_VARIABLE)
     if not named:
@@ -123,14 +123,14 @@ def named_session(
     store = environment.get(STORE_VARIABLE) or read_settings(data_folder, environment).store
     place = Place(_base(data_folder, environment, None), store, stores)
     session_id = place.sessions.resolve(named)
-    from ...harness.session_ports import require_own  # few are named
+    from ...harness.session_ports import require_own  # few calls name one
 
     require_own(place.sessions, session_id)
     return Found(place, session_id)
 
 
 def candidates(data_folder: Path, environment: Mapping[str, str], stores: Stores) -> Candidates:
-    """Return what a conversation that works on no session yet may work on."""
+    """Return the sessions that a conversation without a session may work on."""
     settings = read_settings(data_folder, environment)
     store = environment.get(STORE_VARIABLE) or settings.store
     place = Place(_base(data_folder, environment, settings.sessions), store, stores)
@@ -138,7 +138,7 @@ def candidates(data_folder: Path, environment: Mapping[str, str], stores: Stores
 
 
 def _is_open(found: Found) -> bool:
-    """Return whether a session is there and has not ended; what can't be read is said later."""
+    """Return whether a session exists and has not ended; loading an unreadable one raises."""
     head = found.place.head(found.session_id)
     if head is not None:
         return not head.state.is_terminal
@@ -157,9 +157,9 @@ def _base(data_folder: Path, environment: Mapping[str, str], configured: Path | 
 
 
 def _open_sessions(place: Place) -> list[str]:
-    """Return own sessions that have not ended and that no runner leads now: two, if there are more.
+    """Return at most two of the person's own sessions that are open and that no runner leads now.
 
-    None of a database: it has those of all projects, and does not know whose each is.
+    Empty for a database: it holds the sessions of all projects and does not know their owners.
     """
     if not place.is_files:
         return []

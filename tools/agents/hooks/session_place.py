@@ -1,6 +1,6 @@
-"""Where a session is that a conversation works on: in the files of a base, or in a database."""
+"""The place of a conversation's session: the files of a base directory, or a database."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 import os
 from collections.abc import Callable
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 class Stores(Protocol):
-    """Opens stores, and knows their addresses: what the entry point has."""
+    """Opens stores and recognizes their addresses; the entry point supplies it."""
 
     @property
     def is_elsewhere(self) -> Callable[[str | None], bool]:
-        """Returns whether a store's address names no folder of this machine."""
+        """Return whether a store's address names no folder of this machine."""
         ...
 
     @property
     def open_sessions(self) -> "Callable[..., LocalSessions]":
-        """Opens the sessions of a base, or of a `store` with places in the base."""
+        """Open the sessions of a base, or of a `store` with places in the base."""
         ...
 
 
 class Place:
-    """A store of sessions, opened when it is first needed.
+    """A store of sessions, opened on first use.
 
     Attributes:
         base: The directory of the sessions on this machine, absolute.
@@ -36,7 +36,7 @@ class Place:
     __slots__ = ("_sessions", "_store", "_stores", "base")
 
     def __init__(self, base: Path, store: str | None, stores: Stores) -> None:
-        """Name a place.
+        """Remember a place; the store of a folder is opened at once.
 
         Args:
             base: The directory of the sessions on this machine, absolute.
@@ -57,7 +57,7 @@ class Place:
 
     @property
     def sessions(self) -> "LocalSessions":
-        """The sessions."""
+        """The sessions, opened on first use."""
         return self._sessions if self._sessions is not None else self.sessions_of(self._store)
 
     @property
@@ -71,9 +71,9 @@ class Place:
         return "" if self._store is None else self.sessions.where
 
     def mark(self, session_id: str) -> list[int]:
-        """Return numbers that are others once a session has changed; none where it is unknown."""
+        """Return numbers that differ once the session has changed; empty if it is unknown."""
         if self._store is not None:
-            import hashlib  # a hash of Python's own is another one in each process
+            import hashlib  # Python's own hash differs in each process
 
             found = repr(self.sessions.change_mark(session_id)).encode()
             return [int.from_bytes(hashlib.sha256(found).digest()[:6], "big")]
@@ -83,19 +83,19 @@ class Place:
             return []
 
     def mark_at(self, session_id: str, revision: int) -> list[int]:
-        """Return the same if the session is at a revision; none if it is not."""
+        """Return the same numbers if the session is at this revision; empty if it is not."""
         if self._store is not None:
             before = self.mark(session_id)
             session = self.sessions.load(session_id)
             return before if session is not None and session.revision == revision else []
-        from .session_heads import head_of  # not needed where nothing changed
+        from .session_heads import head_of  # not needed if nothing changed
 
         found = head_of(self.base, session_id)
         is_same = found is not None and found[0].revision == revision
         return _identity(found[1]) if found is not None and is_same else []
 
     def head(self, session_id: str) -> "SessionHead | None":
-        """Return a session's head without reading it whole; None where that can't be done."""
+        """Return a session's head without reading the rest; None if that is not possible."""
         if self._store is not None:
             return None
         from .session_heads import head_of
@@ -104,7 +104,7 @@ class Place:
         return None if found is None else found[0]
 
     def close(self) -> None:
-        """Let go of what was opened."""
+        """Close the store, if it was opened."""
         if self._sessions is not None:
             self._sessions.close()
 

@@ -1,6 +1,6 @@
-"""What `[agents]` of the project's configuration says, read only where the file has it."""
+"""The `[agents]` section of the project's configuration, read only if the file has one."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 import os
 from collections.abc import Mapping
@@ -19,16 +19,16 @@ _MOST_BYTES = 1024 * 1024
 
 
 class AgentSettings(NamedTuple):
-    """What the hook does beyond recording.
+    """The hook's settings, beyond recording.
 
     Attributes:
         sessions: The directory of the sessions, or None for the default one.
-        store: The address of the store that they are in, or None: they are in its files.
-        create: Whether a prompt begins a session where the project has no open one.
+        store: The address of the store that they are in, or None for that directory's files.
+        create: Whether a prompt creates a session if the project has no open one.
         token_budget: The budget of such a session, in tokens.
         gate: The command that judges the end of a turn, or None.
-        gate_rounds: How often a prompt's work is sent on by it, at most.
-        gate_timeout_s: Its time limit, in seconds.
+        gate_rounds: How often, at most, the gate sends the agent back to work for one prompt.
+        gate_timeout_s: The gate's time limit, in seconds.
     """
 
     sessions: Path | None = None
@@ -41,7 +41,7 @@ class AgentSettings(NamedTuple):
 
 
 def read_settings(data_folder: Path, environment: Mapping[str, str] = os.environ) -> AgentSettings:
-    """Read the settings that hold in a project: the person's own, and what they trust of its file.
+    """Read the settings that apply in a project: the person's own, and what they trust of its file.
 
     Raises:
         InvalidConfiguration: The file can't be used.
@@ -67,9 +67,9 @@ def read_settings(data_folder: Path, environment: Mapping[str, str] = os.environ
 def read_left_out(
     data_folder: Path, environment: Mapping[str, str] = os.environ
 ) -> tuple[str, ...]:
-    """Return the keys of a project's file that do not hold, since the person has not trusted it.
+    """Return the keys of a project's file that do not apply because the person has not trusted it.
 
-    A file that can't be used has none: what is wrong with it is said elsewhere.
+    Empty for a file that can't be used: its faults are reported elsewhere.
     """
     from ...base.settings.errors import InvalidConfiguration
 
@@ -84,7 +84,7 @@ def read_left_out(
 
 
 def names_receivers(data_folder: Path, environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether what holds in a project names receivers of events."""
+    """Return whether the settings that apply in a project name receivers of events."""
     if not _has(data_folder, environment, b"webhooks"):
         return False
     from ...base.settings.configuration_file import read_configuration_file
@@ -100,10 +100,10 @@ def names_receivers(data_folder: Path, environment: Mapping[str, str] = os.envir
 def read_briefing_shows(
     data_folder: Path, environment: Mapping[str, str] = os.environ
 ) -> tuple[str, ...]:
-    """Return what of its user's data a session's briefing shows, as the project says.
+    """Return which parts of its user's data a session's briefing shows, by the project's file.
 
-    A file that can't be used withholds no briefing: then it shows the default, as the commands do,
-    and `agentforge doctor` names what is wrong.
+    A file that can't be used does not suppress the briefing: it then shows the default, as the
+    commands do, and `agentforge doctor` reports the fault.
     """
     from ...base.settings.errors import InvalidConfiguration
 
@@ -117,7 +117,7 @@ def read_briefing_shows(
 def _configuration(
     data_folder: Path, environment: Mapping[str, str], *words: bytes
 ) -> "Configuration | None":
-    """Read what holds in a project; None where no file has any of the words, and says no more."""
+    """Read the settings that apply in a project; None if no file has any of the words."""
     if not _has(data_folder, environment, *words):
         return None
     from ...base.settings.configuration import checked_configuration
@@ -126,7 +126,7 @@ def _configuration(
 
     try:
         file = read_configuration_file(folder=data_folder.parent, environment=environment)
-    except InvalidConfiguration:  # a project's file takes nothing away from what is the person's
+    except InvalidConfiguration:  # a broken project file does not disable the person's own settings
         file = read_configuration_file(folder=Path(os.devnull), environment=environment)
     return checked_configuration(file)
 

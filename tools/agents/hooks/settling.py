@@ -1,6 +1,6 @@
-"""What other conversations of a session spent, charged before the next one goes on.
+"""Charge what other conversations of a session spent, before the next one goes on.
 
-An agent program that is killed calls no hook any more; what it spent stands in its own files.
+A killed agent program calls no more hooks; its own files still record what it spent.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ def settle_conversations(
     but: tuple[str, str],
     now: datetime,
 ) -> None:
-    """Charge what is not charged yet of each other conversation that works on a session.
+    """Charge the outstanding usage of every other conversation of a session.
 
-    One that a hook holds at the moment is left to that hook.
+    A conversation that a hook holds at the moment is left to that hook.
 
     Args:
-        conversations: Where the project's conversations are kept.
+        conversations: The folder of the project's conversations.
         place: Where the session is.
         session_id: The session.
         project: The project's folder.
-        but: The conversation that asks: its program and its id.
+        but: The conversation that this hook is called for: its program and its id.
         now: The time.
     """
     for program, agent_session in conversations_of(conversations, session_id):

@@ -1,8 +1,8 @@
-"""Telling receivers of events what the hook recorded, in a process of its own.
+"""Deliver recorded events to their receivers, in a separate process.
 
-An agent waits for the hook, and nobody waits for a receiver: so what was recorded is delivered by
-`agentforge webhooks deliver`, begun here and left alone. Where it can't be begun nothing is lost:
-whoever opens a session next delivers it.
+An agent waits for the hook, but nothing waits for a receiver: so `agentforge webhooks deliver`
+delivers what was recorded; it is started here and left alone. If it can't be started, no event is
+lost: the next process that opens a session delivers it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from .settings import names_receivers
 
 Start = Callable[[Sequence[str], Mapping[str, str]], object]
-"""Begins a program, given its words and its environment, and does not wait for it."""
+"""Starts a program, given its words and its environment, without waiting for it."""
 
 _BEGIN: Final = (
     "import os, sys; os.chdir(sys.argv.pop(1)); "
@@ -27,24 +27,24 @@ _BEGIN: Final = (
 def tell_receivers(
     data_folder: Path, base: Path | None, environment: Mapping[str, str], *, start: Start
 ) -> None:
-    """Have receivers told what lies behind their cursors, if a configuration names any.
+    """Start delivery of the events behind the receivers' cursors, if a configuration names any.
 
     Args:
         data_folder: The project's data folder.
-        base: The directory of the sessions; None where they are in a database.
+        base: The directory of the sessions; None if they are in a database.
         environment: The environment variables.
-        start: Begins the program.
+        start: Starts the program.
     """
     if not names_receivers(data_folder, environment):
         return
     where = [] if base is None else ["--base", str(base)]
-    # The project is where the program looks for its configuration, and never for modules (-P).
+    # The program finds its configuration in the project; -P keeps it from importing from there.
     words = [sys.executable, "-P", "-c", _BEGIN, str(data_folder.parent)]
     start([*words, *where, "webhooks", "deliver", "--due"], environment)
 
 
 def start_detached(words: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Begin a program in a session of its own, with nothing to read and nowhere to write to.
+    """Start a program in a process session of its own, without input and output.
 
     Raises:
         OSError: The system refused.

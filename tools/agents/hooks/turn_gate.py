@@ -1,4 +1,4 @@
-"""The end of a turn, judged by the project's own command where the configuration says so."""
+"""The project's own check of a turn's end, if the configuration names one."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def judge_turn(
     *,
     clock: Clock = utc_now,
 ) -> HookReply:
-    """Run the check, record what it says, and send the agent on if it failed.
+    """Run the check, record the verdict, and send the agent back to work if it failed.
 
-    A prompt's work is sent on as often as the configuration says, then no more. A command that
-    can't be run sends no agent on.
+    The configuration limits how often that happens for one prompt. A command that can't be run
+    never sends the agent back.
     """
     settings = read_settings(data_folder, environment)
     if settings.gate is None:
@@ -39,7 +39,7 @@ def judge_turn(
     number = gates_since_prompt(session) + 1
     if number > settings.gate_rounds:
         return NOTHING
-    from .gate import run_gate  # what runs programs takes longer to load than a turn to record
+    from .gate import run_gate  # slow to load: it can run programs
 
     result = run_gate(
         settings.gate,

@@ -1,7 +1,7 @@
-"""Claude Code: what its hooks say, and what they are answered; pure.
+"""Claude Code: parse its hook input and format the answers; pure.
 
-The events and fields are those of version 2.1 ("Hooks reference", code.claude.com/docs/en/hooks),
-as the program sends them.
+The events and fields are those that version 2.1 sends ("Hooks reference",
+code.claude.com/docs/en/hooks).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ COMMAND: Final = "claude"
 TRIED: Final = "2.1.330"
 """The version that the tests with the real program run."""
 MAX_CONTEXT_CHARS: Final = 9_000
-"""Of a longer text the program shows the model a file's name and the beginning (from 10,000 on)."""
+"""From 10,000 characters on, the program shows the model a file name and the text's beginning."""
 
 _MOMENTS: Final = {
     "SessionStart": Moment.STARTED,
@@ -30,7 +30,7 @@ _MOMENTS: Final = {
     "SessionEnd": Moment.ENDED,
 }
 EVENTS: Final = tuple(_MOMENTS)
-"""The events that the hook wants to be called for."""
+"""The events to register the hook for."""
 _TEXTS: Final = {
     Moment.PROMPTED: "prompt",
     Moment.COMPACTED: "compact_summary",
@@ -38,15 +38,15 @@ _TEXTS: Final = {
 }
 _TAKES_CONTEXT: Final = frozenset({"SessionStart", "UserPromptSubmit", "PostToolUse"})
 _NOTICE: Final = "<task-notification>"
-"""How a prompt begins by which the program reports the end of a task to the model."""
+"""The beginning of a prompt with which the program reports the end of a task to the model."""
 
 
 def event_of(payload: Mapping[str, Any], program: str = NAME) -> HookEvent | None:
-    """Return what a hook's input is about, or None if it is of no concern.
+    """Parse a hook's input; None if the event is not handled.
 
     Args:
         payload: The input.
-        program: The program; Codex sends the same.
+        program: The program's name; Codex sends the same form.
     """
     event = begun_event(program, payload, _MOMENTS)
     if event is None:
@@ -74,7 +74,7 @@ def _edited(payload: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:
 
 
 def takes_context(event: HookEvent) -> bool:
-    """Return whether the answer to an event may have text for the model."""
+    """Return whether the answer to an event may carry text for the model."""
     return event.name in _TAKES_CONTEXT
 
 
@@ -100,6 +100,6 @@ def _stop(event: HookEvent, reason: str) -> dict[str, Any] | None:
 
 
 def denied(event: HookEvent, reason: str) -> dict[str, Any]:
-    """Return the output that keeps a tool from running."""
+    """Return the output that denies a tool call."""
     decision = {"permissionDecision": "deny", "permissionDecisionReason": reason}
     return {"hookSpecificOutput": {"hookEventName": event.name, **decision}}

@@ -1,4 +1,4 @@
-"""The files in which Claude Code keeps a conversation: its own, and one for each subagent."""
+"""Claude Code's transcript of a conversation: one file of its own, and one for each subagent."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _MAX_FILES: Final = 1000
 
 
 def read(files: list[str], meter: Meter) -> None:
-    """Take what Claude Code wrote since the last time: the conversation and its subagents.
+    """Read what Claude Code wrote of the conversation and its subagents since the last reading.
 
-    Each message stands there once for every block of its content, with the same id. What no message
-    has, a compaction, is in the total that the program writes when it ends.
+    A message is repeated, with the same id, for every block of its content. Usage that belongs to
+    no message, such as a compaction's, is in the total that the program writes when it ends.
     """
     for name in files:
         for entry in read_new_lines(name, meter, (b'"usage"', b'"cost-state"')):

@@ -1,7 +1,7 @@
-"""Codex: what its hooks say, and what they are answered; pure.
+"""Codex: parse its hook input and format the answers; pure.
 
-Codex calls hooks as Claude Code does, with the same fields (version 0.169). It can't be stopped by
-one: a tool is denied and the model goes on, so the next prompt is what is refused.
+Codex calls hooks as Claude Code does, with the same fields (version 0.169). A hook can't stop it:
+when a tool is denied, the model goes on; so the next prompt is refused instead.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ COMMAND: Final = "codex"
 TRIED: Final = "0.169.0"
 """The version that the tests with the real program run."""
 MAX_CONTEXT_CHARS: Final = 7_000
-"""Of a longer text, from 2,500 tokens on, the program cuts the middle out."""
+"""From 2,500 tokens on, the program cuts out the middle of a text."""
 EVENTS: Final = claude_code.EVENTS
-"""The events that the hook wants to be called for."""
+"""The events to register the hook for."""
 takes_context: Final = claude_code.takes_context
 
 
 def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
-    """Return what a hook's input is about, or None if it is of no concern."""
+    """Parse a hook's input; None if the event is not handled."""
     event = claude_code.event_of(payload, NAME)
     if event is None or event.moment is not Moment.AFTER_TOOL:
         return event
@@ -32,7 +32,7 @@ def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
 
 
 def _edited(payload: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:
-    """Read the files out of the program's patches; what commands write is not reported."""
+    """Return the files in the program's patches; files that commands write are not reported."""
     given = payload.get("tool_input")
     if payload.get("tool_name") != "apply_patch" or not isinstance(given, Mapping):
         return ()

@@ -1,6 +1,6 @@
-"""What Codex's app server is asked, and answers, about its hooks; pure.
+"""Requests to Codex's app server about its hooks, and its answers; pure.
 
-It speaks JSON-RPC, a document a line; the method and its fields are those of version 0.169.
+The server speaks JSON-RPC, one document per line; the method and its fields are those of 0.169.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from .meter import object_of
 _CLIENT: Final = "agentforge"
 _LIST_ID: Final = 2
 _RUN: Final = frozenset({"managed", "trusted"})
-"""With which trust a hook is run; `untrusted` and `modified` ones are not, without a word."""
+"""Trust values of hooks that run; `untrusted` and `modified` hooks are skipped silently."""
 
 
 class ListedHook(NamedTuple):
-    """A hook that Codex knows of.
+    """A hook that Codex lists.
 
     Attributes:
         command: Its command line.
-        trust: What Codex says of it: `trusted`, `managed`, `untrusted`, `modified`.
-        enabled: Whether the person has left it on.
+        trust: Codex's trust value: `trusted`, `managed`, `untrusted` or `modified`.
+        enabled: Whether the person has left it enabled.
     """
 
     command: str
@@ -37,11 +37,11 @@ class ListedHook(NamedTuple):
 
 
 def list_request(folder: str, version: str) -> bytes:
-    """Return what asks for the hooks of a conversation in a folder.
+    """Return the request for the hooks of a conversation in a folder.
 
     Args:
         folder: The folder's absolute path.
-        version: The version of this package, by which we introduce ourselves.
+        version: The version of this package, sent in the introduction.
     """
     hello = {"clientInfo": {"name": _CLIENT, "version": version}}
     messages: tuple[dict[str, Any], ...] = (
@@ -53,12 +53,12 @@ def list_request(folder: str, version: str) -> bytes:
 
 
 def is_answered(output: bytes) -> bool:
-    """Return whether the answer is there; at an end of its input before, the server gives none."""
+    """Return whether the answer is here; the server sends none if its input ends before that."""
     return _answer(output) is not None
 
 
 def listed_hooks(output: bytes) -> list[ListedHook] | None:
-    """Return the hooks of an answer; None where there is none that lists them."""
+    """Return the hooks in an answer; None if it lists none."""
     answer = _answer(output)
     result = None if answer is None else answer.get("result")
     folders = result.get("data") if isinstance(result, Mapping) else None
@@ -76,7 +76,7 @@ def _hooks_of(folder: object) -> Iterator[ListedHook]:
 
 
 def _answer(output: bytes) -> Mapping[str, Any] | None:
-    """Return the answer to our question out of complete lines."""
+    """Return the answer to our request, from complete lines."""
     *lines, _ = output.split(b"\n")
     for line in lines:
         found = object_of(line)

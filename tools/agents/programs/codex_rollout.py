@@ -1,7 +1,7 @@
-"""The files in which Codex keeps a conversation: one for each of its threads, the "rollouts".
+"""Codex's "rollouts" of a conversation: one file for each of its threads.
 
-Subagents are threads. A thread's file has the thread's own total again and again, compactions
-included, and neither its subagents' nor its parent's.
+Subagents are threads. A thread's file repeats the running total of that thread, compactions
+included, but not the totals of its subagents or its parent.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from .meter import Meter, count_of, names_in, read_new_lines, text_of
 _MAX_FILES: Final = 1000
 _DAYS: Final = 2
 _DEPTH: Final = 3
-"""Above the rollouts: a folder for the year, the month and the day."""
+"""Levels of folders above the rollouts: year, month and day."""
 _HEAD_BYTES: Final = 4096
 
 
 def read(files: list[str], meter: Meter) -> None:
-    """Take what Codex wrote since the last time: each thread's own total, compactions included.
+    """Read what Codex wrote since the last reading: each thread's total, compactions included.
 
-    A thread that was forked may begin with its parent's records, which name the parent.
+    The file of a forked thread may begin with its parent's records, which name the parent.
     """
     wanted = (
         b'"token_count"',
@@ -75,11 +75,12 @@ def known_files(path: str, meter: Meter, conversation: str | None = None) -> lis
 
 
 def _find_files(path: str, conversation: str) -> list[str]:
-    """Return the files of the subagents that a conversation of Codex has had of late.
+    """Return the files of a conversation's recent subagents.
 
-    They are called as the conversation's own file is, later in time, in the folder of its day or of
-    the last days; their first line names the conversation. A subagent's hooks name its file, too:
-    this finds those whose hooks did not run to their end.
+    Their names have the form of the conversation's own file name, with a later time; they are in
+    the folder of the conversation's day or of the last days; their first line names the
+    conversation. A subagent's hooks name its file, too: this finds the files of subagents whose
+    hooks did not finish.
 
     Args:
         path: The conversation's own file: `sessions/YYYY/MM/DD/rollout-{time}-{id}.jsonl`.
@@ -133,6 +134,6 @@ def _codex_tokens(usage: object) -> int:
 
 
 def _codex_summary(message: str) -> str:
-    """Take off the line by which the summary is introduced to the model."""
+    """Remove the line that introduces the summary to the model."""
     first, _, rest = message.partition("\n")
     return rest if rest and first.endswith(":") else message

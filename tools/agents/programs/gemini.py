@@ -1,8 +1,8 @@
-"""Gemini CLI: what its hooks say, and what they are answered; pure.
+"""Gemini CLI: parse its hook input and format the answers; pure.
 
-The events and fields are those of version 0.61 ("Hooks reference", in the program's own docs). No
-event says that a compression happened, and it takes the briefing out of the context. So each
-request is looked at: one with a summary and without a briefing is given it anew.
+The events and fields are those of version 0.61 ("Hooks reference", in the program's own docs). A
+compression removes the briefing from the context, and no event reports it. So each request is
+examined: one that has a summary and no briefing gets the briefing again.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _MOMENTS: Final = {
     "AfterAgent": Moment.TURN_ENDED,
 }
 EVENTS: Final = tuple(_MOMENTS)
-"""The events that the hook wants to be called for."""
+"""The events to register the hook for."""
 _TEXTS: Final = {Moment.PROMPTED: "prompt", Moment.TURN_ENDED: "prompt_response"}
 _CONTEXT: Final = re.compile(r"\A\s*<hook_context>.*?</hook_context>\s*", re.DOTALL)
-"""What hooks said at the start, which stands before the first prompt."""
+"""The hooks' output at the start, which precedes the first prompt."""
 _NO_TEXT: Final = "[no response text]"
 _SNAPSHOT: Final = "<state_snapshot>"
 _SNAPSHOT_END: Final = "</state_snapshot>"
 
 
 def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
-    """Return what a hook's input is about, or None if it is of no concern."""
+    """Parse a hook's input; None if the event is not handled."""
     event = begun_event(NAME, payload, _MOMENTS)
     if event is None:
         return None
@@ -58,7 +58,7 @@ def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
 
 
 def _summary(payload: Mapping[str, Any]) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return the summary in a request, and the messages up to it if no briefing comes after it."""
+    """Return the summary in a request, and the messages up to it if no briefing follows."""
     given = payload.get("llm_request")
     messages = given.get("messages") if isinstance(given, Mapping) else None
     found = [
@@ -88,7 +88,7 @@ def _edited(payload: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:
 
 
 def takes_context(event: HookEvent) -> bool:
-    """Return whether the answer to an event may have text for the model."""
+    """Return whether the answer to an event may carry text for the model."""
     return event.name in {"SessionStart", "BeforeAgent", "AfterTool"}
 
 
@@ -114,7 +114,7 @@ def answer_of(event: HookEvent, reply: HookReply) -> dict[str, Any] | None:
 def _briefed(event: HookEvent, briefing: str) -> dict[str, Any]:
     """Return the request's first messages with the briefing after the summary.
 
-    What comes after them stays as it is: the program puts them over as many as they are.
+    Later messages are unchanged: the program replaces only as many messages as it receives.
     """
     *before, (role, content) = event.request
     messages = [*before, (role, f"{content}\n\n{briefing}")]

@@ -1,4 +1,4 @@
-"""The files in which Gemini CLI keeps a conversation: its own, and one for each subagent."""
+"""Gemini CLI's files of a conversation: one of its own, and one for each subagent."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SHORT_ID: Final = 8
 
 
 def read(files: list[str], meter: Meter) -> None:
-    """Take what Gemini CLI wrote since the last time: the conversation and its subagents.
+    """Read what Gemini CLI wrote of the conversation and its subagents since the last reading.
 
-    A message is written again when its tools have run, with the same id.
+    A message is written again, with the same id, after its tools have run.
     """
     for name in files:
         for entry in read_new_lines(name, meter, (b'"tokens"',)):
@@ -26,8 +26,9 @@ def read(files: list[str], meter: Meter) -> None:
 def known_files(path: str, _meter: Meter, _conversation: str | None = None) -> list[str]:
     """Return the files of a conversation: its subagents' first, then its own.
 
-    Its own are named by the beginning of its id, the folder of its subagents by all of that. When
-    it goes on, the program names a new file first and writes to the old one then.
+    Its own files are named by the beginning of its id, the folder of its subagents by the full id.
+    When a conversation is resumed, the program first names a new file but then writes to the old
+    one.
     """
     chats, name = os.path.split(path)
     short = name.removesuffix(".jsonl").rpartition("-")[2]

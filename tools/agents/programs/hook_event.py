@@ -1,19 +1,19 @@
-"""What every agent program's event and answer come down to; pure, and quick to load."""
+"""The common form of every agent program's events and answers; pure, and quick to load."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
 BRIEFED: Final = "AgentForge session briefing, revision "
-"""How a briefing begins, by which one is found again in a context."""
+"""The beginning of every briefing, by which it is found again in a context."""
 SENT_ON: Final = "AgentForge: the project's own check did not pass"
-"""How the text begins by which an agent is sent on; a program may show it as a prompt."""
+"""The beginning of the text that sends an agent back to work; a program may show it as a prompt."""
 
 
 class Moment(Enum):
-    """At which moment of a conversation a hook is called."""
+    """The moment of a conversation at which a hook is called."""
 
     STARTED = "started"
     """The context is new: at the start, after a restart, after a compaction."""
@@ -24,17 +24,17 @@ class Moment(Enum):
     AFTER_TOOL = "after_tool"
     """A tool has run; the agent may be stopped."""
     BEFORE_MODEL = "before_model"
-    """The model is about to be asked; the agent may be stopped."""
+    """The model is about to be called; the agent may be stopped."""
     MODEL_ANSWERED = "model_answered"
     """The model has answered; its usage is known."""
     BEFORE_COMPACTION = "before_compaction"
     COMPACTED = "compacted"
     """The context was replaced by a summary."""
     COMPACTION_FOUND = "compaction_found"
-    """A request has a summary that was not there before; no event said so."""
+    """A request has a new summary that no event reported."""
     SUBAGENT_ENDED = "subagent_ended"
     TURN_ENDED = "turn_ended"
-    """The agent has nothing more to do; it may be sent on."""
+    """The agent has nothing more to do; it may be sent back to work."""
     ENDED = "ended"
     """The program ends."""
 
@@ -43,8 +43,8 @@ class ReportedUsage(NamedTuple):
     """Tokens that an event itself reports.
 
     Attributes:
-        key: What they are of: a message, a turn. Reported again, the largest figure counts.
-        tokens: How many.
+        key: Identifies the message or turn. If it is reported again, the largest figure counts.
+        tokens: The number of tokens.
         model: The model's name, or an empty text.
     """
 
@@ -54,13 +54,13 @@ class ReportedUsage(NamedTuple):
 
 
 class AskedQuestion(NamedTuple):
-    """A question to a person that the agent asked, or looked after, by our MCP server.
+    """A question to a person that the agent asked, or checked on, through our MCP server.
 
     Attributes:
         question_id: Its id.
         status: "pending", "completed", "rejected", "timed_out" or "abandoned".
-        prompts: What was asked; empty where that is not said.
-        text: The answers as the model reads them.
+        prompts: The texts of the question; empty if the event does not have them.
+        text: The answers, as the model reads them.
     """
 
     question_id: str
@@ -70,24 +70,25 @@ class AskedQuestion(NamedTuple):
 
 
 class HookEvent(NamedTuple):
-    """One call of a hook, whichever program made it.
+    """One call of a hook, in a form common to all programs.
 
     Attributes:
         program: The program ("claude-code", "codex", "opencode", "gemini").
         name: The program's own name of the event.
-        moment: What it is.
+        moment: The moment of the conversation.
         agent_session: The program's own id of the conversation.
-        directory: Where the program works, or an empty text.
-        transcript: The file in which the program keeps the conversation, or None.
-        source: How a context began, or what a compaction was caused by.
+        directory: The program's working directory, or an empty text.
+        transcript: The program's file of the conversation, or None.
+        source: What began the context, or what triggered the compaction.
         text: The prompt, the last message, or the summary.
-        by_subagent: Whether a subagent of the conversation does it; `transcript` may be its own.
-        by_person: Whether a prompt is a person's, and not the program's own notice.
-        edited: The files that a tool wrote, each with whether it made them.
-        usage: What the event itself reports.
+        by_subagent: Whether a subagent of the conversation causes it; `transcript` may then be the
+            subagent's own.
+        by_person: Whether a prompt comes from a person, and not from the program itself.
+        edited: The files that a tool wrote, each with whether the tool created it.
+        usage: The usage that the event itself reports.
         question: The question to a person that the event is about, or None.
-        request: The first messages of a request to the model, each its role and text, up to the
-            summary in which `text` stands; empty where no briefing is missing there.
+        request: The first messages of a request to the model, each as role and text, up to the
+            summary that holds `text`; empty if no briefing is missing there.
     """
 
     program: str
@@ -107,13 +108,13 @@ class HookEvent(NamedTuple):
 
 
 class HookReply(NamedTuple):
-    """What the program is answered; nothing where all is None.
+    """The answer to the program; nothing if all fields are None.
 
     Attributes:
         context: Text for the model.
         stop: Why the agent has to stop now.
         refuse: Why the prompt is refused.
-        go_on: Why the agent is not done yet.
+        go_on: Why the agent has to go on working.
     """
 
     context: str | None = None
@@ -128,12 +129,12 @@ NOTHING = HookReply()
 def begun_event(
     program: str, payload: Mapping[str, object], moments: Mapping[str, Moment]
 ) -> HookEvent | None:
-    """Return an event with what every program says of one; None if it is of no concern.
+    """Return an event with the fields that all programs share; None if it is not handled.
 
     Args:
         program: The program.
         payload: The hook's input.
-        moments: What the program's events are, by their names.
+        moments: The moment of each of the program's events, by name.
     """
     name = text_of(payload, "hook_event_name")
     moment = moments.get(name)
@@ -152,7 +153,7 @@ def begun_event(
 
 
 def text_of(payload: Mapping[str, object], *names: str) -> str:
-    """Return the first of some fields that is a text, or an empty text."""
+    """Return the first of the named fields that is a text, or an empty text."""
     for name in names:
         value = payload.get(name)
         if isinstance(value, str) and value:

@@ -1,8 +1,8 @@
-"""What a conversation cost so far, as a function of the files in which a program keeps it.
+"""The cost of a conversation so far, read incrementally from the program's own files.
 
-The files only grow, so each is read from where the last reading ended, line by line; a line that is
-not whole yet is left for the next time. What was read is a `Meter`, which a caller keeps as JSON: a
-pure function of the files, so that a lost one is made again by reading them anew.
+The files only grow, so each is read from where the last reading ended, line by line; an incomplete
+last line is left for the next time. The result is a `Meter`, which a caller stores as JSON: a pure
+function of the files, so a lost one is rebuilt by reading them from the beginning.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 KEYS_KEPT: Final = 256
-"""How many of the last messages of a conversation are remembered by their ids."""
+"""How many of a conversation's last messages are remembered by their ids."""
 _PIECE_BYTES: Final = 4 * 1024 * 1024
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 
 
 class Meter:
-    """What is known of the usage of one conversation.
+    """The known usage of one conversation.
 
     Attributes:
         total: All tokens that were reported.
         models: The same by model.
         offsets: How far each file is read, in bytes.
-        keys: What the last messages cost, by their ids, oldest first.
-        threads: What each thread cost in all, where the program counts so, by its file's name.
-        named: The model that was named last in each of these files.
-        edited: The files that were changed, where only the program's file has it, each with whether
-            it was made; a caller that has recorded them empties the list.
-        summary: The summary of the last compaction, where only the file has it.
+        keys: The cost of the last messages, by their ids, oldest first.
+        threads: The total cost of each thread, by its file's name, if the program counts so.
+        named: The last model named in each of these files.
+        edited: The changed files, if only the program's file has them, each with whether it was
+            created; a caller that has recorded them empties the list.
+        summary: The summary of the last compaction, if only the program's file has it.
     """
 
     __slots__ = ("edited", "keys", "models", "named", "offsets", "summary", "threads", "total")
 
     def __init__(self, kept: object = None) -> None:
-        """Take up what was kept; whatever is no meter is as nothing."""
+        """Read a stored meter; anything that is not one counts as empty."""
         given = kept if isinstance(kept, dict) and kept.keys() >= set(self.__slots__) else {}
         self.total = count_of(given.get("total"))
         self.models = _counts(given.get("models"))
@@ -49,11 +49,11 @@ class Meter:
         self.edited = _edits(given.get("edited"))
 
     def as_json(self) -> dict[str, Any]:
-        """Return what is to be kept."""
+        """Return the state to store."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     def report(self, key: str, tokens: int, model: str = "") -> None:
-        """Take what a message cost; where it is reported again, the largest figure counts."""
+        """Count a message's cost; if it is reported again, the largest figure counts."""
         known = self.keys.pop(key, 0)
         self.keys[key] = max(known, tokens)
         if tokens > known:
@@ -62,12 +62,12 @@ class Meter:
             del self.keys[next(iter(self.keys))]
 
     def reach(self, total: int, model: str = "") -> None:
-        """Take what a program says that the conversation has cost in all, if that is more."""
+        """Raise the total to what the program reports for the conversation, if that is more."""
         if total > self.total:
             self._add(total - self.total, model)
 
     def reach_of(self, thread: str, total: int) -> None:
-        """Take what a thread of the conversation has cost in all, if that is more."""
+        """Raise a thread's total to what the program reports for it, if that is more."""
         known = self.threads.get(thread, 0)
         if total > known:
             self.threads[thread] = total
@@ -80,10 +80,10 @@ class Meter:
 
 
 def read_new_lines(path: str, meter: Meter, wanted: tuple[bytes, ...]) -> Iterator[dict[str, Any]]:
-    """Yield the new entries of a file that have one of some words; the meter keeps how far it went.
+    """Yield a file's new entries that contain one of some words; advance the meter's offset.
 
-    What can't be opened, and what is no regular file, has none. A file that is shorter than it was
-    is read anew.
+    Yield nothing for a file that can't be opened or is not a regular one. A file that has become
+    shorter is read again from the beginning.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -107,7 +107,7 @@ def read_new_lines(path: str, meter: Meter, wanted: tuple[bytes, ...]) -> Iterat
 
 
 def _lines(fd: int, offset: int) -> Iterator[tuple[bytes, int]]:
-    """Yield each whole line with the offset after it."""
+    """Yield each complete line with the offset after it."""
     rest = b""
     position = offset
     while piece := os.pread(fd, _PIECE_BYTES, position + len(rest)):
@@ -120,7 +120,7 @@ def _lines(fd: int, offset: int) -> Iterator[tuple[bytes, int]]:
 
 
 def object_of(line: bytes | str) -> dict[str, Any] | None:
-    """Return the JSON object that a text is, or None where it is none."""
+    """Return the JSON object in a text, or None if it is not one."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -129,7 +129,7 @@ def object_of(line: bytes | str) -> dict[str, Any] | None:
 
 
 def names_in(folder: str) -> list[str]:
-    """Return what a folder holds, sorted; nothing where it can't be read."""
+    """Return the names in a folder, sorted; empty if it can't be read."""
     try:
         return sorted(os.listdir(folder))
     except (OSError, ValueError):
@@ -137,12 +137,12 @@ def names_in(folder: str) -> list[str]:
 
 
 def count_of(value: object) -> int:
-    """Return a value that is a count of tokens or bytes, else 0."""
+    """Return a value if it is a count of tokens or bytes, else 0."""
     return value if type(value) is int and 0 <= value < 10**15 else 0
 
 
 def text_of(value: object) -> str:
-    """Return a value that is a text, else an empty one."""
+    """Return a value if it is a text, else an empty text."""
     return value if isinstance(value, str) else ""
 
 

@@ -1,7 +1,7 @@
-"""opencode: what its plugin says, and what it is answered; pure.
+"""opencode: parse its plugin's input and format the answers; pure.
 
-opencode has no hooks that are commands; our plugin (`agents/setup/opencode`) calls the hook with
-the events of version 1.18, and does what the answer says.
+opencode can't call commands as hooks; our plugin (`agents/setup/opencode`) calls the hook with the
+events of version 1.18 and carries out the answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_ITEMS: Final = 1_000
 
 
 def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
-    """Return what a hook's input is about, or None if it is of no concern."""
+    """Parse the plugin's input; None if the event is not handled."""
     event = begun_event(NAME, payload, _MOMENTS)
     if event is None:
         return None
@@ -68,7 +68,7 @@ def _objects(payload: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def takes_context(event: HookEvent) -> bool:
-    """Return whether the answer to an event may have text for the model."""
+    """Return whether the answer to an event may carry text for the model."""
     return event.moment is not Moment.BEFORE_COMPACTION and event.moment is not Moment.COMPACTED
 
 

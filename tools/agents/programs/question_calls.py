@@ -1,8 +1,8 @@
-"""What an agent's call of our own question tools says: which question, where it stands; pure.
+"""Parse an agent's call of our own question tools: which question, and its status; pure.
 
 The tools are those of our MCP server (`ask_user_questions`, `get_answered_questions`), under
-whatever prefix a program puts before their names. Gemini CLI keeps of an answer its text alone, in
-which the beginning of the question's id stands.
+any prefix that a program puts before their names. Of an answer Gemini CLI passes on the text alone,
+which has only the beginning of the question's id.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _TEXT: Final = "returnDisplay"
 _TOLD: Final = re.compile(
     r"\[Session: ([0-9a-f]{8})(?: \| Questions: \d+)?(?: \| Status: ([\w-]+))?\]\s+(.*)", re.DOTALL
 )
-"""What our texts begin with (`questions.formatting`); without a status, the question has ended."""
+"""The beginning of our texts (`questions.formatting`); without a status, the question has ended."""
 _REJECTED: Final = "User rejected"
 
 
 def question_of(payload: Mapping[str, Any]) -> AskedQuestion | None:
-    """Return what the event after a tool says of a question to a person, or None.
+    """Parse the event after a call of a question tool; None for any other event.
 
     Args:
         payload: The event: `tool_name`, `tool_input` and `tool_response`.
@@ -48,7 +48,7 @@ def question_of(payload: Mapping[str, Any]) -> AskedQuestion | None:
 
 
 def _structured(response: object) -> Mapping[str, Any]:
-    """Return the result's fields: as they are, as JSON, inside the protocol's own result, told."""
+    """Return the result's fields: as given, or from JSON, our text or the protocol's result."""
     if isinstance(response, Mapping) and isinstance(response.get(_TEXT), str):
         return _told(response[_TEXT])
     if isinstance(response, str):

@@ -1,4 +1,4 @@
-"""The agent programs by name; each module is loaded when its program is asked for."""
+"""The agent programs by name; each module is loaded when it is first requested."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .hook_event import HookEvent, HookReply
 
 
 class AgentProgram(Protocol):
-    """What the module of a program has."""
+    """The interface of a program's module."""
 
     NAME: str
     COMMAND: str
@@ -18,10 +18,10 @@ class AgentProgram(Protocol):
     MAX_CONTEXT_CHARS: int
 
     def event_of(self, payload: Mapping[str, Any]) -> HookEvent | None:
-        """Return what a hook's input is about, or None if it is of no concern."""
+        """Parse a hook's input; None if the event is not handled."""
 
     def takes_context(self, event: HookEvent) -> bool:
-        """Return whether the answer to an event may have text for the model."""
+        """Return whether the answer to an event may carry text for the model."""
 
     def answer_of(self, event: HookEvent, reply: HookReply) -> dict[str, Any] | None:
         """Return the hook's output, or None for none."""
@@ -34,10 +34,10 @@ _MODULES: Final = {
     "opencode": "opencode",
 }
 PROGRAMS: Final = tuple(_MODULES)
-"""The names of the programs whose hooks are understood."""
+"""The names of the supported programs."""
 
 
 def find_program(name: str) -> AgentProgram | None:
-    """Return a program by its name, or None if there is none of it."""
+    """Return a program by its name, or None if it is not supported."""
     module = _MODULES.get(name)
     return None if module is None else cast(AgentProgram, import_module(f".{module}", __package__))

@@ -1,18 +1,18 @@
-"""What a conversation has cost, as it is recorded; pure."""
+"""The cost of a conversation, as it is recorded; pure."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 
 class Spent(NamedTuple):
-    """What an agent program has reported of a conversation.
+    """The usage that an agent program has reported for a conversation.
 
     Attributes:
-        total: All of it, in tokens.
+        total: The total, in tokens.
         models: The same by model.
-        baseline: What of it belongs to no session, or to another one.
+        baseline: The part of it that belongs to no session, or to another one.
     """
 
     total: int

@@ -1,4 +1,4 @@
-"""What a conversation cost so far, from the files in which an agent program keeps it."""
+"""The cost of a conversation so far, from the files that an agent program writes."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .meter import Meter
 
 
 class _Files(Protocol):
-    """What the module of a program's files has."""
+    """The interface of the module that reads a program's files."""
 
     def known_files(self, path: str, meter: Meter, conversation: str | None = None) -> list[str]:
-        """Return the files of a conversation, by its own one and what is known of it.
+        """Return the files of a conversation, from its own file and the meter.
 
-        With the program's id of the conversation also those that have to be looked for.
+        Given the program's id of the conversation, include files that have to be searched for.
         """
 
     def read(self, files: list[str], meter: Meter) -> None:
-        """Take what was added to some files since the last time."""
+        """Read what was added to the files since the last reading."""
 
 
 _MODULES: Final = {
@@ -28,7 +28,7 @@ _MODULES: Final = {
     "codex": "codex_rollout",
     "gemini": "gemini_chats",
 }
-"""How each program's files are read; others report their usage with their events."""
+"""The reader of each program's files; other programs report usage in their events."""
 
 
 def read_files(
@@ -40,15 +40,15 @@ def read_files(
     also: Sequence[str] = (),
     thoroughly: bool = False,
 ) -> None:
-    """Take what a program wrote of a conversation since the last time.
+    """Read what a program wrote of a conversation since the last reading.
 
     Args:
         program: The program.
         path: The conversation's own file.
-        meter: What is known of it.
+        meter: The known usage; updated.
         conversation: The program's id of it.
         also: Further files of it, such as a subagent's.
-        thoroughly: Whether to look for files that no hook named.
+        thoroughly: Whether to search for files that no hook named.
     """
     files = _files_of(program)
     if files is None:
@@ -58,7 +58,7 @@ def read_files(
 
 
 def has_read_all(program: str, path: str | None, meter: Meter) -> bool:
-    """Return whether a conversation's files are as long as they were when they were read last."""
+    """Return whether a conversation's files have the length they had at the last reading."""
     files = _files_of(program)
     if path is None or files is None:
         return True

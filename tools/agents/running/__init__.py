@@ -1,4 +1,4 @@
-"""What answers a phase's prompt: any command, an agent program, a model behind HTTP, recordings.
+"""Agents that answer a phase's prompt: commands, agent programs, HTTP models, recordings.
 
     from agentforge_sessions.agents.running import CommandAgent, RecordedAgent
 
@@ -6,7 +6,7 @@
     agent = RecordedAgent("examples/recordings/session_domain")
 
 They implement `workflows.agents.port.PhaseAgent`; `workflows.agents.choice` finds them by name.
-Those that edit in place (`agent_jail`) work in a jail, each call in a copy of the workspace.
+Agents that edit in place (`agent_jail`) run in a jail, each call on a copy of the workspace.
 """
 
 from .command import CommandAgent

@@ -1,13 +1,13 @@
-"""An agent that edits in place: its program runs in a jail, in a copy of the session's workspace.
+"""An agent that edits in place: its program runs in a jail, on a copy of the session's workspace.
 
-    copy      the workspace, as it is, without any `.git`
-    run       the program, in a git repository of its own whose first commit is the copy
-    look      at what differs: that is its answer
+    copy      the workspace, without any `.git`
+    run       the program, in its own git repository whose first commit is the copy
+    compare   the result with the copy; the difference is the answer
     remove    the copy
 
-So whatever the program does, the session's workspace is what it was until the answer is on disk; a
-worker that is killed meanwhile leaves nothing to put back. The `.git` is made and read in the jail
-only.
+So the session's workspace does not change until the answer is on disk, whatever the program does,
+and a worker that is killed meanwhile leaves nothing to restore. The `.git` is created and read in
+the jail only.
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ exec "$@"
 class JailedAgent:
     """Runs a command in a jail for each request, in a copy of the session's workspace.
 
-    Implements `workflows.agents.port.PhaseAgent`. The command gets the prompt on standard input;
-    what it leaves different in its folder is its answer, and what it prints is its words. Exit code
-    0 means that there is an answer. It sees the system's programs, the toolchain of its own, files
-    that its words name by absolute path, and what the policy shows; of the environment what the
-    choice names. Without the choice's network it reaches none.
+    Implements `workflows.agents.port.PhaseAgent`. The command reads the prompt from standard input;
+    the changes in its folder are its answer, and its output is the answer's text. Exit code 0 means
+    that there is an answer. The command sees the system's programs, its own toolchain, files that
+    its words name by absolute path, and what the policy shows; of the environment it gets the
+    variables that the choice names. It has a network only if the choice grants it.
     """
 
     def __init__(
@@ -86,19 +86,19 @@ class JailedAgent:
         shows_named: bool = True,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        """Name the command; nothing runs yet.
+        """Check the command line; nothing runs yet.
 
         Args:
             store: Where the sessions are.
             choice: A program by its name, or a command line, split as a shell splits words; no
                 shell runs. It may have the placeholders of `command_words`.
-            policy: What it may use and see; the jail's default if None. Its network is not looked
-                at.
+            policy: Limits and visible paths; the jail's default if None. Its network setting is
+                ignored.
             shows_named: Whether it sees the files that its words name by absolute path.
-            variables: Where these are taken from; this process's environment if None.
+            variables: The source of those variables; this process's environment if None.
 
         Raises:
-            ValueError: The command is empty, its quotes are not closed, or a placeholder is none.
+            ValueError: The command is empty, has an unclosed quote or an unknown placeholder.
         """
         if choice.kind == "program":
             words = editing_command(choice.value)
@@ -121,7 +121,7 @@ class JailedAgent:
 
     @property
     def description(self) -> str:
-        """The program's name and whether it is sealed; arguments may hold secrets and stay out."""
+        """The program's name and whether it is sealed; no arguments, which may hold secrets."""
         sealed = "with the network, not sealed" if self._choice.network else "sealed"
         return f"{os.path.basename(self._program)}, editing in a jail, {sealed}"
 
@@ -132,7 +132,7 @@ class JailedAgent:
 
     @property
     def _program(self) -> str:
-        """The program that does the work, behind `env` too."""
+        """The program that does the work, even if started through `env`."""
         words = self._words
         if os.path.basename(words[0]) == "env":
             for word in words[1:]:
@@ -141,10 +141,10 @@ class JailedAgent:
         return words[0]
 
     def check(self) -> None:
-        """See whether a jail can be made, and has the program; it is not run.
+        """Check that a jail can be created and has the program, without running it.
 
         Raises:
-            AgentUnavailable: It can't, or has not, or a variable is not set.
+            AgentUnavailable: A jail, the program or a variable is missing.
         """
         from ...jail import JailError
 
@@ -155,13 +155,13 @@ class JailedAgent:
             raise self._unavailable(str(error)) from error
 
     def answer(self, request: AgentRequest) -> AgentAnswer:
-        """Run the command, and return what it changed and said.
+        """Run the command; return its changes and its text.
 
         Raises:
             AgentTimeout: It took too long.
             AgentCrashed: It ended with another exit code than 0.
-            AgentFailed: It passed a limit of the jail, or left what can't be looked at.
-            AgentUnavailable: There is no such command, or no jail for it.
+            AgentFailed: It exceeded a limit of the jail, or left something that can't be examined.
+            AgentUnavailable: The command does not exist, or no jail can be created for it.
         """
         from ...jail import JailError
 
@@ -207,7 +207,7 @@ class JailedAgent:
         )
 
     def _said(self, result: JailResult) -> str:
-        """Return what a run that ended well has printed."""
+        """Return the output of a run that ended well; raise the error of any other."""
         from ...jail import Stop
 
         output = (result.stderr or result.stdout)[-_KEPT_OUTPUT:].decode("utf-8", "replace")
@@ -236,7 +236,7 @@ class JailedAgent:
         return result.stdout.decode("utf-8", "replace").removeprefix("\ufeff")
 
     def _printed(self, printed: str) -> tuple[str, TokenUsage | None]:
-        """Return the words of a program, out of its JSON if it prints that, and what they cost."""
+        """Return the program's text, from its JSON if it prints that, and its usage."""
         found = program_output(printed)
         if found is None:
             return printed, said_usage(printed)
@@ -262,7 +262,7 @@ class JailedAgent:
     def _keep_state(
         self, states: AgentStates, root: int, name: str, former: str | None
     ) -> str | None:
-        """Keep what the program left of its own; None where its command names no such folder."""
+        """Save the program's own state; None if its command names no state folder."""
         if not keeps_state(self._words):
             return None
         with (

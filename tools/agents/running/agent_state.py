@@ -1,7 +1,7 @@
-"""What an agent's program keeps of its own from call to call: its conversation, say.
+"""State of an agent's program between calls, such as its conversation.
 
-Each answer names what the program left then, so that a session that went back goes on from what was
-there at that time. What can't be kept is not: the program then begins anew.
+Each answer names the state that the program left then, so a session that is taken back continues
+from the state of that time. If a state can't be saved, the program starts without one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...base.files.tree_copy import CopyLimits, TreeTooLarge, copy_tree
 from ...harness.session_layout import AGENT_STATE
 
 LIMITS: Final = CopyLimits(max_entries=10_000, max_bytes=64 << 20, max_depth=32)
-"""The most that is kept of one answer."""
+"""The most that is saved of one state."""
 
 _log = get_logger("agentforge.agents")
 
@@ -38,7 +38,7 @@ class AgentStates:
     session_directory: Path
 
     def bring(self, name: str | None, target_fd: int) -> bool:
-        """Copy a state into an empty folder; return whether there was one that is not empty."""
+        """Copy a state into an empty folder; return whether that gave it any content."""
         if name is None:
             return False
         fs = OsFileSystem()
@@ -53,12 +53,12 @@ class AgentStates:
         return bool(fs.listdir(target_fd))
 
     def keep(self, name: str, source_fd: int, *, former: str | None) -> str | None:
-        """Keep a state, and besides it only the former one; return its name, or None.
+        """Save a state, remove all others but the former one; return its name, or None on failure.
 
         Args:
-            name: What to call it; what is kept under this name is replaced.
+            name: Its name; a state of this name is replaced.
             source_fd: The folder, open.
-            former: The state that the program went on from.
+            former: The state that the program continued from.
         """
         fs = OsFileSystem()
         folder = self.session_directory / AGENT_STATE

@@ -1,4 +1,4 @@
-"""Any command line as an agent: the prompt on its standard input, the answer on its output."""
+"""An agent from any command line: prompt on standard input, answer on standard output."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from .printed_output import said_usage
 
 DEFAULT_TIMEOUT_S: Final = 1800.0
 MAX_ANSWER_BYTES: Final = 16 << 20
-"""The most that is taken of an answer."""
+"""The largest accepted answer."""
 _NOT_FOUND: Final = 127
 _NOT_EXECUTABLE: Final = 126
 
 
 def call_variables(request: AgentRequest) -> dict[str, str]:
-    """Return the variables by which a command knows what it is called for, and its trace."""
+    """Return the environment variables that identify a call, and its trace."""
     return {
         **{name.upper(): value for name, value in carried().items()},
         "AGENTFORGE_SESSION": request.session_id,
@@ -46,10 +46,10 @@ def call_variables(request: AgentRequest) -> dict[str, str]:
 
 
 def make_agent(text: str, settings: AgentParameters) -> CommandAgent:
-    """Make the agent of a command line.
+    """Create the agent of a command line.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not a command line.
     """
     return CommandAgent(
         text,
@@ -62,14 +62,14 @@ def make_agent(text: str, settings: AgentParameters) -> CommandAgent:
 class CommandAgent:
     """Runs a command for each request.
 
-    The command gets the prompt in UTF-8 on standard input and answers in UTF-8 on standard
+    The command reads the prompt in UTF-8 from standard input and answers in UTF-8 on standard
     output; exit code 0 means that there is an answer. `claude -p`, `codex exec -`, `llm` and a
-    shell script all do. It runs in a process group of its own: when its time is up, or the caller
-    is interrupted, the whole group is ended (SIGTERM, after 2 seconds SIGKILL).
+    shell script all do. It runs in its own process group: at the time limit, or when the caller is
+    interrupted, the whole group is ended (SIGTERM, after 2 seconds SIGKILL).
 
-    The variables AGENTFORGE_SESSION, AGENTFORGE_PHASE, AGENTFORGE_ATTEMPT, AGENTFORGE_TURN,
-    AGENTFORGE_CALL and AGENTFORGE_TOKENS_LEFT are in its environment besides the caller's own; so
-    are TRACEPARENT and TRACESTATE where the call is traced.
+    Besides the caller's own, its environment has the variables AGENTFORGE_SESSION,
+    AGENTFORGE_PHASE, AGENTFORGE_ATTEMPT, AGENTFORGE_TURN, AGENTFORGE_CALL and
+    AGENTFORGE_TOKENS_LEFT, and for a traced call TRACEPARENT and TRACESTATE.
     """
 
     def __init__(
@@ -81,17 +81,17 @@ class CommandAgent:
         runner: ProgramRunner | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Name the command; nothing runs yet.
+        """Check the command line; nothing runs yet.
 
         Args:
             command: The command line; a text is split as a shell splits words, and no shell runs.
             timeout_s: How long one answer may take, in seconds, above 0.
             environment: Its environment; the caller's if None.
-            runner: What runs it; as this process's own if None.
+            runner: Runs it; as this process runs programs if None.
             monotonic: The clock of the time limit.
 
         Raises:
-            ValueError: The command is empty or its quotes are not closed, or the limit is none.
+            ValueError: The command is empty, has an unclosed quote, or the limit is not above 0.
         """
         words = shlex.split(command) if isinstance(command, str) else list(command)
         if not words:
@@ -107,19 +107,19 @@ class CommandAgent:
 
     @property
     def description(self) -> str:
-        """The program's name; its arguments may hold secrets and stay out."""
+        """The program's name; no arguments, which may hold secrets."""
         return os.path.basename(self._words[0])
 
     @property
     def identity(self) -> AgentIdentity:
-        """The program; whose model it asks, it alone knows."""
+        """The program; only it knows whose model it calls."""
         return AgentIdentity(name=self.description, provider=self.description)
 
     def check(self) -> None:
-        """See whether there is such a program; it is not run.
+        """Check that the program exists, without running it.
 
         Raises:
-            AgentUnavailable: There is none, or it may not be run.
+            AgentUnavailable: It does not exist, or may not be run.
         """
         environment = os.environ if self._environment is None else self._environment
         if shutil.which(self._words[0], path=environment.get("PATH")) is None:
@@ -129,22 +129,22 @@ class CommandAgent:
         return AgentUnavailable(agent=self.description, problem=problem)
 
     def answer(self, request: AgentRequest) -> AgentAnswer:
-        """Run the command and return what it printed, and what that says of its cost.
+        """Run the command; return what it printed, and the usage found in that.
 
         Raises:
-            AgentFailed: As of `printed`.
+            AgentFailed: See `printed`.
         """
         text = self.printed(request)
         return AgentAnswer(text=text, usage=said_usage(text))
 
     def printed(self, request: AgentRequest, directory: Path | None = None) -> str:
-        """Run the command in a directory, the caller's own if None; return what it printed.
+        """Run the command in a directory, the caller's own if None; return its output.
 
         Raises:
             AgentTimeout: It took too long.
             AgentCrashed: It ended with another exit code than 0, or printed nothing.
-            AgentFailed: It printed no UTF-8, or too much.
-            AgentUnavailable: There is no such command, or it can't be run.
+            AgentFailed: Its output is not UTF-8, or too large.
+            AgentUnavailable: The command does not exist, or can't be run.
         """
         run = Run(
             self._words,
@@ -167,7 +167,7 @@ class CommandAgent:
         return self._text_of(ended)
 
     def _text_of(self, ended: Ended) -> str:
-        """Return what a command printed that has ended, or raise what it failed with."""
+        """Return the output of a command that ended, or raise its failure."""
         errors = ended.stderr.decode("utf-8", "replace")
         if ended.cut_short == "time":
             raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s, output=errors)

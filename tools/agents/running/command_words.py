@@ -1,10 +1,10 @@
-"""The words of a command that edits in place, with what it is given put in; pure.
+"""Command lines of agents that edit in place, with their placeholders filled in; pure.
 
 {prompt_file}        the path of a file with the prompt, for programs that do not read it from
 standard input
-{state}              a folder of the program's own, kept from one call of the session to the next
-{continue:WORDS}     these words where the program was called before and kept something there,
-and nothing else: how it is told to go on with its conversation
+{state}              a folder for the program's own state, preserved between calls of the session
+{continue:WORDS}     these words if an earlier call left state there, else nothing: the options
+that make the program continue its conversation
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _EDITING: Final = MappingProxyType(
         "opencode": (_OPENCODE, ("{continue:--continue}",)),
     }
 )
-"""What comes before a model's name, and what after it."""
+"""The words before a model's name, and those after it."""
 
 
 def editing_command(name: str) -> list[str]:
-    """Return the words of an agent program by its name, as it edits in a jail.
+    """Return the command line with which an agent program edits in a jail.
 
-    Its own guards are off: the jail is the wall.
+    The program's own guards are switched off: the jail contains it.
 
     Args:
-        name: `claude`, `codex`, `gemini` or `opencode`, with `:MODEL` for a model of its.
+        name: `claude`, `codex`, `gemini` or `opencode`, with `:MODEL` for one of its models.
     """
     program, _, model = name.partition(":")
     first, last = _EDITING[program]
@@ -60,12 +60,12 @@ def editing_command(name: str) -> list[str]:
 
 
 def keeps_state(words: Sequence[str]) -> bool:
-    """Return whether a command names its state."""
+    """Return whether a command has the placeholder of its state."""
     return any(STATE in word for word in words)
 
 
 def words_faults(words: Sequence[str]) -> list[str]:
-    """Return what is wrong with the placeholders of a command."""
+    """Return the faults of a command's placeholders."""
     faults = []
     for word in words:
         if not word.startswith(_CONTINUE):
@@ -88,10 +88,10 @@ def filled_words(
     """Return the words of one call.
 
     Args:
-        words: Those of the command.
-        prompt_file: Where the prompt is.
-        state: Where the program's own folder is.
-        continued: Whether that holds what an earlier call left.
+        words: The command's words.
+        prompt_file: The path of the prompt.
+        state: The path of the program's own folder.
+        continued: Whether that folder holds state of an earlier call.
     """
     filled: list[str] = []
     for word in words:

@@ -1,4 +1,4 @@
-"""An HTTP connection that another thread can hang up, wherever it stands."""
+"""An HTTP connection that another thread can hang up at any step."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from contextlib import suppress
 
 
 class HangUpConnection(http.client.HTTPConnection):
-    """A connection whose thread is not kept by a server that is silent, or not there at all.
+    """A connection whose thread can be freed from a server that is silent or unreachable.
 
-    After `hang_up`, from any thread, what the connection's own thread waits for ends soon, with an
-    `OSError` or with an answer that breaks off.
+    After `hang_up`, from any thread, the wait of the connection's own thread ends soon, with an
+    `OSError` or an incomplete answer.
     """
 
     def __init__(
         self, host: str, port: int | None, *, timeout: float, secure: ssl.SSLContext | None
     ) -> None:
-        """Name the server; nothing is connected yet.
+        """Remember the server; nothing is connected yet.
 
         Args:
             host: Its name or address.
             port: Its port; the protocol's if None.
             timeout: The longest wait for each step, in seconds.
-            secure: Makes it HTTPS.
+            secure: The context of HTTPS; plain HTTP if None.
         """
         if secure is not None:
             self.default_port = http.client.HTTPS_PORT
@@ -36,20 +36,20 @@ class HangUpConnection(http.client.HTTPConnection):
         self._hung_up = False
 
     def hang_up(self) -> None:
-        """End whatever the connection waits for; never blocks."""
+        """End the connection's current wait; never blocks."""
         with self._lock:
             self._hung_up = True
             if self._line is not None:
-                # An answer without a length has the socket after the connection was closed.
+                # An answer without a length still has the socket after the connection was closed.
                 with suppress(OSError):  # it is not connected, or closed itself
-                    # Not `shutdown` of a secure one, which takes its state from the reading thread.
+                    # On a TLS socket, `shutdown` would take its state away from the reading thread.
                     socket.socket.shutdown(self._line, socket.SHUT_RDWR)
 
     def connect(self) -> None:
         """Connect to the first of the server's addresses that answers.
 
         Raises:
-            OSError: None does, or it was hung up.
+            OSError: No address answers, or the connection was hung up.
         """
         found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
         for left, (family, kind, protocol, _, address) in enumerate(found, 1 - len(found)):
@@ -67,7 +67,7 @@ class HangUpConnection(http.client.HTTPConnection):
         self.sock = line
 
     def _opened(self, line: socket.socket) -> socket.socket:
-        """Have a socket be the one that is hung up."""
+        """Make a socket the one that `hang_up` ends."""
         line.settimeout(self.timeout)
         with self._lock:
             self._line = line

@@ -1,10 +1,9 @@
-"""What the endpoints of OpenAI's and of Anthropic's kind are asked with, and how they answer.
+"""Requests and replies of endpoints that speak OpenAI's or Anthropic's API; pure.
 
 The bodies follow the vendors' references: "Create chat completion" (platform.openai.com) and
-"Messages" (docs.anthropic.com), version 2023-06-01. A streamed reply is put together to
-what the same endpoint answers when it does not stream: server-sent events (WHATWG HTML, section
+"Messages" (docs.anthropic.com), version 2023-06-01. A streamed reply is joined into the reply
+that the same endpoint gives without streaming: server-sent events (WHATWG HTML, section
 9.2), whose payloads are "chat completion chunk" and "Streaming messages" in the same references.
-Pure.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ _END: Final = "[DONE]"
 
 @frozen(kw_only=True)
 class Dialect:
-    """How a family of endpoints is spoken to.
+    """The API of a family of endpoints.
 
     Attributes:
         name: Its name on the command line.
-        base_url: Where it is unless said otherwise.
-        path: What follows the base.
+        base_url: Its default base address.
+        path: The path after the base.
         key_variable: The environment variable of its key.
-        headers: Makes the headers of a key (or of none).
-        body: Makes the body of model, prompt and the most output tokens.
-        read: Takes text, usage and whether it was cut off from an answer.
-        join: Makes an answer of the events of a streamed one.
+        headers: Returns the headers for a key, or for none.
+        body: Returns the body for a model, a prompt and the most output tokens.
+        read: Returns an answer's text, its usage and whether it was cut off.
+        join: Joins the events of a streamed answer into one answer.
     """
 
     name: str
@@ -61,7 +60,7 @@ def _openai_body(model: str, prompt: str, most: int) -> dict[str, Any]:
 def _openai_read(answer: Mapping[str, Any]) -> tuple[str, TokenUsage | None, bool]:
     choice = answer["choices"][0]
     content = choice["message"]["content"] or ""
-    if isinstance(content, list):  # as some endpoints spell it: parts, of which some are text
+    if isinstance(content, list):  # some endpoints send a list of parts, some of which are text
         content = "".join(part["text"] for part in content if part["type"] == "text")
     return (
         content,
@@ -99,21 +98,21 @@ def _usage(usage: Any, spent_in: str, spent_out: str) -> TokenUsage | None:
 
 
 class BrokenStream(ValueError):
-    """A stream ended before its reply did, or reported an error."""
+    """A stream ended before its reply was complete, or reported an error."""
 
 
 def is_stream(content_type: str | None, data: bytes) -> bool:
-    """Whether a reply is a stream of events, by its type or, without one, its beginning."""
+    """Return whether a reply is a stream of events, by its type or, without one, its beginning."""
     if content_type is not None:
         return content_type.split(";")[0].strip().lower() == STREAM_TYPE
     return data.lstrip().startswith((b"data:", b"event:"))
 
 
 def events_of(data: bytes) -> Iterator[Mapping[str, Any]]:
-    """Take the payloads out of a stream; comments and other fields are passed over.
+    """Yield the payloads of a stream; comments and other fields are skipped.
 
     Raises:
-        ValueError: A payload is no JSON object.
+        ValueError: A payload is not a JSON object.
     """
     text = data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     for block in text.split("\n\n"):
@@ -128,10 +127,10 @@ def events_of(data: bytes) -> Iterator[Mapping[str, Any]]:
 
 
 def openai_reply(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Put chunks of a chat completion together.
+    """Join the chunks of a chat completion into one reply.
 
     Raises:
-        BrokenStream: It reports an error, or no chunk says why it ended.
+        BrokenStream: The stream reports an error, or no chunk says why it ended.
     """
     text: list[str] = []
     finish, usage = None, None
@@ -150,10 +149,10 @@ def openai_reply(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def anthropic_reply(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Put the events of a message together.
+    """Join the events of a message into one reply.
 
     Raises:
-        BrokenStream: It reports an error, or its end is missing.
+        BrokenStream: The stream reports an error, or its end is missing.
     """
     text: list[str] = []
     usage: dict[str, Any] = {}

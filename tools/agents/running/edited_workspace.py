@@ -1,8 +1,8 @@
-"""What an agent that edits in place left different in its folder, as an answer.
+"""The changes that an agent left in its folder, as an answer.
 
-Looked at are the files whose inode, size or times changed, by descriptors and over no link; the
-`.git` that the agent had is passed over in every spelling. What the phase may not write is named
-with the reason, and neither read nor kept.
+Only files whose inode, size or times changed are compared, by descriptors and without following
+links; the agent's `.git` is skipped in every spelling. Changes that the phase may not make are
+named with the reason; their content is not read and not taken.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .scratch_folder import is_git
 MAX_ENTRIES: Final = 400_000
 MAX_LISTED_BYTES: Final = 256 << 20
 MAX_NAMED: Final = 1_000
-"""How many paths that are not taken are named, of each kind."""
+"""How many rejected paths of each kind are named."""
 _LINK: Final = "a symbolic link is not taken"
 _TYPE: Final = "it is no regular file"
 
@@ -39,7 +39,7 @@ def look_at(root_fd: int) -> dict[bytes, tuple[int, ...]]:
     """Return what identifies each file's state, by path.
 
     Raises:
-        GateUnavailable: There is too much to look at.
+        GateUnavailable: There are too many files.
     """
     seen = take_snapshot(root_fd, max_entries=MAX_ENTRIES, max_listed_bytes=MAX_LISTED_BYTES)
     if not seen.complete:
@@ -56,16 +56,16 @@ def change_between(
     *,
     refuse: Callable[[str], str | None],
 ) -> WorkspaceChange:
-    """Return what differs between a workspace and the copy that an agent worked in.
+    """Return the difference between a workspace and the copy that an agent worked in.
 
     Args:
         original_fd: The workspace, open.
         root_fd: The copy, open.
-        before: What the copy was before the agent came.
-        refuse: Says why a path may not be written or deleted, or None.
+        before: The copy's state before the agent ran, from `look_at`.
+        refuse: Returns why a path may not be written or deleted, or None.
 
     Raises:
-        GateUnavailable: There is too much to look at.
+        GateUnavailable: There are too many files.
     """
     after = {path: stamp for path, stamp in look_at(root_fd).items() if not _is_gits(path)}
     changed = [path for path in after if after[path] != before.get(path)]
@@ -90,7 +90,7 @@ def _is_gits(path: bytes) -> bool:
 
 @define
 class _Findings:
-    """What differs, sorted into what is taken, what is put back, and what is of no interest."""
+    """The differences, sorted into accepted changes, changes to restore, and ignored files."""
 
     _original_fd: int
     _root_fd: int
@@ -124,7 +124,7 @@ class _Findings:
             self.deleted.append(path)
 
     def _allowed(self, raw: bytes, *, new: bool) -> str | None:
-        """Return the path as text if the phase may change it; else note what becomes of it."""
+        """Return the path if the phase may change it; else record it as refused or dropped."""
         try:
             path = raw.decode()
         except UnicodeDecodeError:
@@ -141,13 +141,13 @@ class _Findings:
 
 
 def _is_of_agents(path: str) -> bool:
-    """Return whether a path is where programs that edit keep notes of their own."""
+    """Return whether a path belongs to an editing program's own notes."""
     return path.split("/", 1)[0].startswith(".aider")
 
 
 @frozen
 class _File:
-    """A regular file: its beginning, a byte more than is taken, and what tells it from others."""
+    """A regular file: its beginning, one byte more than the limit, and what identifies it."""
 
     content: bytes
     digest: str
@@ -155,7 +155,7 @@ class _File:
 
 
 def _state_of(root_fd: int, raw: bytes) -> _File | str | None:
-    """Return a file; a text where there is one that can't be taken, None where there is none."""
+    """Return a file, a text that says why it can't be taken, or None if there is none."""
     *above, name = os.fsdecode(raw).split("/")
     fs = OsFileSystem()
     try:
@@ -174,5 +174,5 @@ def _state_of(root_fd: int, raw: bytes) -> _File | str | None:
         return None
     except OSError as error:
         if error.errno == errno.ELOOP:
-            return None  # a link is above it, which is another change
+            return None  # a link is above it; that is a change of its own
         return f"it can't be read ({error.strerror})"

@@ -1,9 +1,9 @@
-"""Models behind HTTP as agents: endpoints that speak as OpenAI's or Anthropic's do.
+"""Models behind HTTP as agents: endpoints with OpenAI's or Anthropic's API.
 
 `openai:MODEL` asks `https://api.openai.com/v1/chat/completions` and takes its key from
 OPENAI_API_KEY; `anthropic:MODEL` asks `https://api.anthropic.com/v1/messages` and takes its key
 from ANTHROPIC_API_KEY. `@URL` after the model names another endpoint (`openai:qwen3@http://
-127.0.0.1:8000/v1`); a local one needs no key. Nothing but the standard library is used.
+127.0.0.1:8000/v1`); a local one needs no key. Only the standard library is used.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NOT_REACHED: Final = 0
 
 
 class _Reply(NamedTuple):
-    """What an endpoint replied; of one that is not reached, why."""
+    """An endpoint's reply, or why it could not be reached."""
 
     status: int
     data: bytes
@@ -67,10 +67,10 @@ class _Reply(NamedTuple):
 
 
 def make_agent(text: str, settings: AgentParameters) -> HttpAgent:
-    """Make the agent that `DIALECT:MODEL[@URL]` names.
+    """Create the agent that `DIALECT:MODEL[@URL]` names.
 
     Raises:
-        ValueError: It is no such name.
+        ValueError: The text does not have this form.
     """
     name, _, rest = text.partition(":")
     model, _, url = rest.partition("@")
@@ -88,11 +88,11 @@ def make_agent(text: str, settings: AgentParameters) -> HttpAgent:
 
 
 class HttpAgent:
-    """Asks a model over HTTP.
+    """An agent that calls a model over HTTP.
 
-    An endpoint that can't be reached or answers 408, 409, 425, 429 or 5xx is tried again up to
-    three times, after the seconds that it names or a growing, random time, within the time limit.
-    One that still has no answer then can't be asked now: no model has thought, so nothing is
+    A request that can't be delivered or is answered with 408, 409, 425, 429 or 5xx is repeated up
+    to three times within the time limit, after the seconds that the endpoint names or a growing,
+    random time. If there is still no answer, the agent is unavailable: no model ran, so nothing is
     charged and no attempt is used up.
     """
 
@@ -109,21 +109,21 @@ class HttpAgent:
         sleep: Callable[[float], None] = cancellable_sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """Name the model; nothing is asked yet.
+        """Remember the model; no request is sent yet.
 
         Args:
-            dialect: How the endpoint is spoken to; see `DIALECTS`.
+            dialect: The endpoint's API; see `DIALECTS`.
             model: The model, as the endpoint names it.
-            base_url: Where the endpoint is; the vendor's if None.
+            base_url: The endpoint's base address; the vendor's if None.
             key: The key; that of the dialect's environment variable if None.
             timeout_s: How long one answer may take, retries included, in seconds.
             max_output_tokens: The most tokens of an answer; less when the budget has less.
             monotonic: The clock of the time limit.
-            sleep: How to wait before another try.
-            chance: Gives numbers from 0 to 1, for the wait.
+            sleep: Waits before another try.
+            chance: Returns numbers from 0 to 1, for the wait.
 
         Raises:
-            ValueError: The address is no http or https one.
+            ValueError: The address is neither http nor https.
         """
         self._dialect = dialect
         self._model = model
@@ -151,7 +151,7 @@ class HttpAgent:
 
     @property
     def identity(self) -> AgentIdentity:
-        """The model, and the endpoint that it is asked for at."""
+        """The model and its endpoint."""
         return AgentIdentity(
             name=self._model,
             provider=self._dialect.name,
@@ -162,12 +162,12 @@ class HttpAgent:
         )
 
     def check(self) -> None:
-        """See whether the endpoint is there and takes the key; no model is asked.
+        """Check that the endpoint is reachable and accepts the key; no model is called.
 
-        The list of its models is asked for; an endpoint that has none is taken as it is.
+        The check requests the endpoint's list of models; an endpoint without such a list passes.
 
         Raises:
-            AgentUnavailable: There is no key, no server is reached, or the key is refused.
+            AgentUnavailable: There is no key, no server answers, or the key is refused.
         """
         headers = self._dialect.headers(self._key_or_none())
         deadline = self._monotonic() + min(self._timeout_s, CHECK_TIMEOUT_S)
@@ -189,14 +189,14 @@ class HttpAgent:
         return AgentUnavailable(agent=self.description, problem=problem)
 
     def answer(self, request: AgentRequest) -> AgentAnswer:
-        """Ask the model; a reply that is streamed is put together.
+        """Call the model; a streamed reply is joined into one answer.
 
         Raises:
             AgentUnavailable: There is no key, the endpoint refuses the request, or it was busy or
-                out of reach at every try.
+                unreachable at every try.
             AgentTimeout: It took too long.
-            AgentCutOff: Its answer did not fit into the tokens that it may have.
-            AgentFailed: It answered with something else.
+            AgentCutOff: The answer did not fit into its limit of tokens.
+            AgentFailed: The reply is not a valid answer.
         """
         key = self._key_or_none()
         most = max(1, min(self._most, request.tokens_left - most_tokens(request.prompt)))
@@ -255,10 +255,10 @@ class HttpAgent:
             ) from error
         finally:
             connection.close()
-            check_cancelled()  # whatever it ended with, it was hung up
+            check_cancelled()  # if it was cancelled, that caused the error
 
     def _all(self, response: http.client.HTTPResponse, deadline: float) -> bytes:
-        """Read the answer, however slowly it comes, within the time and size limits."""
+        """Read the answer within the limits of time and size, however slowly it arrives."""
         pieces = bytearray()
         while piece := response.read1(1 << 16):
             pieces += piece
@@ -280,7 +280,7 @@ class HttpAgent:
             streamed = is_stream(reply.kind, data)
             answer = self._dialect.join(events_of(data)) if streamed else json.loads(data)
             text, usage, cut = self._dialect.read(answer)
-            text.encode("utf-8", "surrogatepass")  # a text, and nothing else
+            text.encode("utf-8", "surrogatepass")  # raises unless it is a text
         except (
             ValueError,
             KeyError,

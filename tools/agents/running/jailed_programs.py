@@ -1,4 +1,4 @@
-"""Programs that answer a prompt, run in a jail instead of as a person runs them."""
+"""Runs programs that answer a prompt in a jail."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _KILLED: Final = -9
 
 @frozen(eq=False)
 class JailedPrograms:
-    """Runs programs, each in a jail of its own. A `base.program_run.ProgramRunner`.
+    """Runs programs, each in its own jail. A `base.program_run.ProgramRunner`.
 
-    A program sees the system's folders, its own toolchain, what the policy shows, and the folder
-    that it is run in; of the environment what it is given and no more.
+    A program sees the system's folders, its own toolchain, what the policy shows, and its working
+    folder; its environment has only the variables that the run gives it.
 
     Args:
-        policy: What it may use and see; the jail's default if None. Its network is not looked at.
+        policy: Limits and visible paths; the jail's default if None. Its network setting is
+            ignored.
         network: Whether it has the host's network.
         private: Folders that are never shown, absolute.
     """
@@ -36,10 +37,10 @@ class JailedPrograms:
     _private: tuple[Path, ...] = field(default=(), kw_only=True)
 
     def __call__(self, run: Run) -> Ended:
-        """Run a program until it ends or a limit is reached.
+        """Run a program until it ends or reaches a limit.
 
         Raises:
-            OSError: No jail can be made for it, or there is no such program.
+            OSError: No jail can be created for it, or the program does not exist.
         """
         from ...jail import Jail, JailError, JailPolicy
 

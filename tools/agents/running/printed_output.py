@@ -1,8 +1,8 @@
-"""What programs print at their end of what they said and what it cost; pure.
+"""Parse the text and the usage that agent programs print when they end; pure.
 
-Read are the JSON of `claude -p --output-format json` (or the last line of a stream of it), of
-`codex exec --json`, `gemini -o json` and `opencode run --format json`, and the line by which aider
-tells tokens.
+Supported are the JSON of `claude -p --output-format json` (or the last line of a stream of it), of
+`codex exec --json`, `gemini -o json` and `opencode run --format json`, and the line in which aider
+reports tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...workflows.prompts.answers import parse_answer
 from ..programs.meter import object_of
 
 _CLAUDES: Final = '"subtype"'
-"""What every result of claude's has, and hardly another program's JSON."""
+"""In every result that claude prints, and hardly in another program's JSON."""
 _GEMINIS: Final = '"stats"'
 _OPENCODES: Final = '"type":"step_finish"'
 _LINES: Final = 200
@@ -30,12 +30,12 @@ _UNITS: Final = {"": 1, "k": 1_000, "M": 1_000_000}
 
 
 class ProgramOutput(NamedTuple):
-    """One answer.
+    """A program's last message, with its cost.
 
     Attributes:
-        text: What the model said last.
-        input_tokens: What went in, cached or not, of all models and subagents.
-        output_tokens: What came out.
+        text: The model's last message.
+        input_tokens: Input tokens, cached or not, of all models and subagents.
+        output_tokens: Output tokens.
         problem: Why the program ended without an answer, or None.
     """
 
@@ -46,7 +46,7 @@ class ProgramOutput(NamedTuple):
 
 
 def program_output(text: str) -> ProgramOutput | None:
-    """Return what an agent program printed as JSON; None where it printed something else."""
+    """Parse an agent program's JSON output; None if the text is something else."""
     whole = text.strip()
     if not whole.startswith("{"):
         return None
@@ -75,12 +75,12 @@ def printed_usage(text: str) -> TokenUsage | None:
 
 
 def said_usage(text: str) -> TokenUsage | None:
-    """Return the usage that an answer names itself, or that its program printed."""
+    """Return the usage that an answer itself states, or that its program printed."""
     return parse_answer(text).usage or printed_usage(text)
 
 
 def usage_of(output: ProgramOutput) -> TokenUsage | None:
-    """Return what a program's answer cost, or None where it does not say it."""
+    """Return the cost of a program's answer, or None if the output does not state it."""
     return _usage(output.input_tokens, output.output_tokens)
 
 
@@ -88,9 +88,9 @@ def no_answer(found: ProgramOutput, *, agent: str, output: str) -> AgentFailed:
     """Return the error for a program that ended without an answer, with its reason and cost.
 
     Args:
-        found: What the program reported.
+        found: The program's report.
         agent: The agent's description.
-        output: The end of what it printed.
+        output: The end of its output.
     """
     reason = " ".join((found.problem or "it said nothing").split())[:300]
     return AgentFailed(
@@ -102,7 +102,7 @@ def no_answer(found: ProgramOutput, *, agent: str, output: str) -> AgentFailed:
 
 
 def read_claude_output(text: str) -> ProgramOutput | None:
-    """Read what `claude -p --output-format json` prints."""
+    """Parse the output of `claude -p --output-format json`."""
     found = object_of(text)
     if found is None or "result" not in found:
         return None
@@ -119,7 +119,7 @@ def read_claude_output(text: str) -> ProgramOutput | None:
 
 
 def read_codex_output(text: str) -> ProgramOutput | None:
-    """Read what `codex exec --json` prints: an event a line."""
+    """Parse the output of `codex exec --json`: one event per line."""
     answer, problem, ended = "", None, False
     given = made = 0
     for event in _objects(text):
@@ -142,7 +142,7 @@ def read_codex_output(text: str) -> ProgramOutput | None:
 
 
 def read_opencode_output(text: str) -> ProgramOutput | None:
-    """Read what `opencode run --format json` prints: an event a line."""
+    """Parse the output of `opencode run --format json`: one event per line."""
     answer, problem, ended = "", None, False
     given = made = 0
     for event in _objects(text):
@@ -172,7 +172,7 @@ def _opencode_problem(error: object) -> str:
 
 
 def read_gemini_output(text: str) -> ProgramOutput | None:
-    """Read what `gemini -o json` prints."""
+    """Parse the output of `gemini -o json`."""
     found = object_of(text)
     stats = None if found is None else found.get("stats")
     if found is None or not isinstance(stats, dict):

@@ -1,8 +1,8 @@
-"""An agent program by its name: asked once, without tools, in an empty folder.
+"""An agent program by its name: called once, without tools, in an empty folder.
 
 `claude`, `codex`, `gemini` and `opencode`, with `:MODEL` for another model than the program's own.
-The program sees the prompt and nothing else, and its own report says what it cost. Our hooks in it
-are silent.
+The program sees the prompt and nothing else, and its own report gives the cost. Our hooks in it do
+nothing during the call.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from .printed_output import (
 _FOLDER_PREFIX: Final = "agentforge-agent-"
 _KEPT_OUTPUT: Final = 2_000
 _PROVIDERS: Final = {"claude": "anthropic", "codex": "openai", "gemini": "gcp.gemini"}
-"""Whose models the programs ask; opencode asks anybody's."""
+"""The vendors of the programs' models; opencode can call any vendor's."""
 
 
 class ProgramCommand(NamedTuple):
-    """How a program is asked once: the prompt on standard input, no tools, nothing of the person's.
+    """A single call of a program: prompt on standard input, no tools or settings of the person.
 
     Attributes:
         words: The command line.
-        model_option: What comes before a model's name.
-        last_words: What comes after it.
-        read: Reads the output; None if it is not what the program prints.
-        environment: Variables that it is given besides the caller's.
-        files: Files of its working directory, which is empty but for them.
+        model_option: The words before a model's name.
+        last_words: The words after it.
+        read: Parses the output; None if it is not the program's form.
+        environment: Variables added to the caller's.
+        files: Files in its working directory, which is otherwise empty.
     """
 
     words: tuple[str, ...]
@@ -72,11 +72,11 @@ _GEMINI_SETTINGS: Final = {
     "tools": {"core": []},
     "hooksConfig": {"enabled": False},
     "skills": {"enabled": False},
-    "model": {"disableLoopDetection": True},  # lines that code repeats are a loop to it
+    "model": {"disableLoopDetection": True},  # it mistakes repeated lines of code for a loop
     "experimental": {"enableAgents": False},
     "context": {"fileName": "none.md"},
 }
-"""Settings of a folder, which beat the person's: no tools, and nothing of theirs."""
+"""Settings of the folder, which override the person's: no tools, and none of theirs."""
 _OPENCODE_CONFIG: Final = {
     "agent": {
         "agentforge": {
@@ -86,7 +86,7 @@ _OPENCODE_CONFIG: Final = {
         }
     }
 }
-"""An agent of opencode's that has no tools."""
+"""An opencode agent without tools."""
 
 COMMANDS: Final[Mapping[str, ProgramCommand]] = MappingProxyType(
     {
@@ -112,7 +112,7 @@ COMMANDS: Final[Mapping[str, ProgramCommand]] = MappingProxyType(
             read_gemini_output,
             MappingProxyType(
                 {
-                    "GEMINI_CLI_TRUST_WORKSPACE": "true",  # of the folder with these files alone
+                    "GEMINI_CLI_TRUST_WORKSPACE": "true",  # for the folder with these files only
                     "GEMINI_SYSTEM_MD": ".gemini/system.md",
                 }
             ),
@@ -140,11 +140,11 @@ COMMANDS: Final[Mapping[str, ProgramCommand]] = MappingProxyType(
         ),
     }
 )
-"""How each program is asked, by the name of its command."""
+"""How to call each program, by the name of its command."""
 
 
 def program_identity(name: str) -> AgentIdentity:
-    """Return who a program is, by its name with `:MODEL` or without."""
+    """Return a program's identity, by its name with or without `:MODEL`."""
     program, _, model = name.partition(":")
     return AgentIdentity(
         name=program, provider=_PROVIDERS.get(program, program), model=model or None
@@ -152,10 +152,10 @@ def program_identity(name: str) -> AgentIdentity:
 
 
 def make_agent(text: str, settings: AgentParameters) -> ProgramAgent:
-    """Make the agent that a program's name names.
+    """Create the agent of a program by its name.
 
     Raises:
-        ValueError: There is no such program, or the limit is none.
+        ValueError: The program is unknown, or the limit is not above 0.
     """
     return ProgramAgent(
         text,
@@ -166,7 +166,7 @@ def make_agent(text: str, settings: AgentParameters) -> ProgramAgent:
 
 
 class ProgramAgent(CommandAgent):
-    """Asks an agent program, of which it knows how it is asked and what it prints."""
+    """An agent that calls an agent program in the program's own way and parses its output."""
 
     def __init__(
         self,
@@ -176,10 +176,10 @@ class ProgramAgent(CommandAgent):
         environment: Mapping[str, str] | None = None,
         runner: ProgramRunner | None = None,
     ) -> None:
-        """Name the program; see `CommandAgent` for the rest.
+        """Check the name; see `CommandAgent` for the rest.
 
         Raises:
-            ValueError: There is no such program, or the limit is none.
+            ValueError: The program is unknown, or the limit is not above 0.
         """
         if not is_program(name):
             raise ValueError(f"agent: {name!r} names no agent program")
@@ -198,19 +198,19 @@ class ProgramAgent(CommandAgent):
 
     @property
     def description(self) -> str:
-        """The program, and its model where one was named."""
+        """The program, and its model if one was named."""
         return self._name
 
     @property
     def identity(self) -> AgentIdentity:
-        """The program, its vendor, and its model where one was named."""
+        """The program, its vendor, and its model if one was named."""
         return program_identity(self._name)
 
     def answer(self, request: AgentRequest) -> AgentAnswer:
-        """Ask the program.
+        """Call the program.
 
         Raises:
-            AgentFailed: It ended without an answer; the error has its reason, and what it cost.
+            AgentFailed: It ended without an answer; the error has the reason and the cost.
         """
         with tempfile.TemporaryDirectory(prefix=_FOLDER_PREFIX) as empty:
             for path, text in self._program.files.items():

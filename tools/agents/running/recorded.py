@@ -1,4 +1,4 @@
-"""Recorded answers as an agent, and the recorder that makes them."""
+"""Recorded answers as an agent, and the recorder that writes them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _NAME_RE: Final = re.compile(r"[A-Za-z0-9_.-]+-\d+(?:-\d+)?\.md")
 _FILE_MARK: Final = re.compile(
     r"(?m)^([ \t>*+-]*(?:`{3,}|~{3,})[ \t]*(?!agentforge:)[^\s:`]*):([^\n]*)$"
 )
-"""The mark of a block that would be a file; what an agent that edits prints is none."""
+"""The mark of a block that would be a file; an editing agent's output contains no files."""
 _USAGE_RE: Final = re.compile(
     r"\A<!-- usage: input=(\d{1,15}) output=(\d{1,15})( estimated)? -->\r?\n"
 )
@@ -50,7 +50,7 @@ _LANGUAGE: Final = re.compile(r"[A-Za-z0-9_+#.-]{0,40}")
 
 
 def recording_name(request: AgentRequest) -> str:
-    """Name the file that holds the answer to a request: `red-1.md`, at a second call `red-1-2.md`.
+    """Return the file name of a request's answer: `red-1.md`, for a second call `red-1-2.md`.
 
     The number after the phase is the request's `turn`.
     """
@@ -59,21 +59,21 @@ def recording_name(request: AgentRequest) -> str:
 
 
 def make_agent(text: str, settings: AgentParameters) -> RecordedAgent:
-    """Make the agent that `recorded:DIRECTORY` names; nothing is read yet."""
+    """Create the agent that `recorded:DIRECTORY` names; nothing is read yet."""
     del settings
     return RecordedAgent(text.partition(":")[2])
 
 
 @frozen(eq=False)
 class RecordedAgent:
-    """Answers from files: the same request gets the same answer on every machine.
+    """An agent that answers from files: equal requests get equal answers on every machine.
 
-    A file may begin with a line `<!-- usage: input=1200 output=800 -->`: what the answer cost
+    A file may begin with a line `<!-- usage: input=1200 output=800 -->`: the cost of the answer
     when it was recorded. Without it, the usage is estimated. A line `<!-- edit: {…} -->` after it
-    makes an edit in place of the files in the text, with what they don't say: see `Recorder`.
+    turns the files in the text into an edit in place and adds its other facts: see `Recorder`.
 
     Attributes:
-        directory: Where the recordings are.
+        directory: The folder of the recordings.
     """
 
     directory: Path = field(converter=Path)
@@ -81,25 +81,25 @@ class RecordedAgent:
 
     @property
     def description(self) -> str:
-        """What it is, and which recordings it plays."""
+        """That it plays recordings, and which."""
         return f"recorded answers of {self.directory.name}"
 
     @property
     def identity(self) -> AgentIdentity:
-        """That its answers are recorded."""
+        """The identity of recorded answers."""
         return AgentIdentity(name="recorded", provider="agentforge")
 
     def check(self) -> None:
-        """See whether there are recordings.
+        """Check that there are recordings.
 
         Raises:
-            AgentUnavailable: The directory is not there or can't be read, or holds none.
+            AgentUnavailable: The directory is missing, can't be read, or has none.
         """
         if not any(map(_NAME_RE.fullmatch, self._names())):
             raise self._unavailable(f"there is no recording in {self.directory}")
 
     def check_phase(self, phase: str) -> None:
-        """See whether there is a recording of a phase's first answer.
+        """Check that there is a recording of a phase's first answer.
 
         Raises:
             AgentUnavailable: There is none.
@@ -120,7 +120,7 @@ class RecordedAgent:
         """Return the recorded answer.
 
         Raises:
-            AgentUnavailable: There is none for this phase, turn and call, or it can't be read.
+            AgentUnavailable: None fits this phase, turn and call, or it can't be read.
         """
         path = self.directory / recording_name(request)
         try:
@@ -154,10 +154,10 @@ class RecordedAgent:
 
 @frozen(eq=False)
 class Recorder:
-    """Passes requests on to another agent and keeps its answers as recordings.
+    """An agent that passes requests on to another agent and records its answers.
 
     Attributes:
-        directory: Where its answers are kept, for a `RecordedAgent`; made if missing.
+        directory: The folder of the recordings, for a `RecordedAgent`; created if missing.
     """
 
     _agent: PhaseAgent
@@ -166,26 +166,25 @@ class Recorder:
 
     @property
     def description(self) -> str:
-        """The wrapped agent's."""
+        """The wrapped agent's description."""
         return self._agent.description
 
     @property
     def identity(self) -> AgentIdentity | None:
-        """The wrapped agent's, if it has one."""
+        """The wrapped agent's identity, if it has one."""
         found = getattr(self._agent, "identity", None)
         return found if isinstance(found, AgentIdentity) else None
 
     def answer(self, request: AgentRequest) -> AgentAnswer:
-        """Ask the wrapped agent and write its answer down before it is passed on.
+        """Call the wrapped agent; write its answer to disk before returning it.
 
-        What it edited in place is written down as an answer with these files in text, which a
-        person can read and change, and a line before it with the rest: which of them can be run,
-        what was put back and why, what was not taken, and the exact bytes of a file that text
-        doesn't hold.
+        An edit in place is written as an answer with its files as text, which a person can read and
+        change. A line before it has the rest: which files are executable, what was restored and
+        why, what was not taken, and the exact bytes of a file that text can't represent.
 
         Raises:
-            AgentFailed: It gave none, or asks questions that are not in its text, or edited more
-                than a recording may hold.
+            AgentFailed: The agent gave no answer, asked questions that are not in its text, or
+                edited more than a recording may hold.
             WriteError: The recording could not be written.
         """
         make_durable_directory(self._fs, self.directory)  # before an answer is paid for
@@ -215,7 +214,7 @@ class Recorder:
 
 
 def _as_text(answer: AgentAnswer) -> str:
-    """Return an answer as text that gives the same files."""
+    """Return an answer as text that yields the same files."""
     change = answer.change
     if change is None:
         return answer.text
@@ -224,7 +223,7 @@ def _as_text(answer: AgentAnswer) -> str:
         try:
             parts.append(_block(f"text:{one.path}", one.content.decode()))
         except UnicodeDecodeError:
-            continue  # it is among the exact ones
+            continue  # it is among the exact files
     if change.deleted:
         parts.append(_block(f"{_OWN}:delete", "\n".join(change.deleted)))
     text = "\n\n".join(part for part in parts if part) + "\n"
@@ -232,7 +231,7 @@ def _as_text(answer: AgentAnswer) -> str:
 
 
 def _note(change: WorkspaceChange, text: str) -> str:
-    """Return the line with what the files in the text don't say of a change."""
+    """Return the line with the facts of a change that are not in the text."""
     said, _, _ = _files_in(text)
     note = {
         "executable": [one.path for one in change.written if one.executable],
@@ -249,7 +248,7 @@ def _note(change: WorkspaceChange, text: str) -> str:
 
 
 def _played(note: Mapping[str, Any], text: str) -> tuple[WorkspaceChange, str]:
-    """Return the change that a recording's line and its text say together, and the words."""
+    """Return the change that a recording's line and text describe, and the agent's text."""
     files, deleted, words = _files_in(text)
     for path, data in note.get("exact", {}).items():
         files[path] = base64.b64decode(data, validate=True)
@@ -268,7 +267,7 @@ def _played(note: Mapping[str, Any], text: str) -> tuple[WorkspaceChange, str]:
 
 
 def _files_in(text: str) -> tuple[dict[str, bytes], list[str], str]:
-    """Return the files in a recorder's text, the paths that it says were removed, and the rest."""
+    """Return the files in a recorder's text, the paths it names as removed, and the rest."""
     files: dict[str, bytes] = {}
     deleted: list[str] = []
     lines = text.splitlines()

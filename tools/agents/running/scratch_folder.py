@@ -1,6 +1,6 @@
-"""Folders for one command: made fresh, filled with a workspace's files, and removed with all.
+"""Temporary folders for one command: created, filled with a workspace, removed with all files.
 
-Those that killed processes left behind are removed by later ones.
+A later process removes the folders of processes that were killed.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ GIT: Final = ".git"
 PREFIX: Final = "agentforge-gate-"
 
 ABANDONED_AFTER: Final = timedelta(hours=1)
-"""When a directory that no process locks counts as abandoned; its process locks it at once."""
+"""The age at which an unlocked directory counts as abandoned; its process locks it at once."""
 
 _log = get_logger("agentforge.gates")
 
 
 @contextmanager
 def gate_directory() -> Iterator[Path]:
-    """A new directory in the system's temporary one; it is removed when the block is left.
+    """Yield a new directory in the system's temporary one; it is removed when the block ends.
 
-    It is locked meanwhile, so `remove_abandoned` of another process leaves it alone.
+    It is locked meanwhile, so that `remove_abandoned` in another process skips it.
     """
     with (
         tempfile.TemporaryDirectory(prefix=PREFIX) as scratch,
@@ -50,32 +50,34 @@ def gate_directory() -> Iterator[Path]:
 def remove_abandoned(
     parent: Path, *, fs: FileSystem | None = None, clock: Clock = utc_now
 ) -> list[Path]:
-    """Remove the directories of gates whose process was killed.
+    """Remove the gate directories of killed processes.
 
-    Only a directory of this user with such a name goes that no process holds locked and that was
-    made more than `ABANDONED_AFTER` ago. What can't be removed is logged and left.
+    A directory is removed only if its name is that of a gate directory, it belongs to this user, no
+    process has it locked, and it was created more than `ABANDONED_AFTER` ago. A directory that
+    can't be removed is logged and left in place.
+
 
     Args:
-        parent: The directory that they are in.
+        parent: The directory that contains them.
         fs: The file system; the operating system's if None.
         clock: Gives the time.
 
     Returns:
-        The paths of those that are removed.
+        The paths of the removed directories.
     """
     fs = fs if fs is not None else OsFileSystem()
     removed: list[Path] = []
     try:
         names = sorted(name for name in os.listdir(parent) if name.startswith(PREFIX))
     except OSError:
-        return removed  # where nothing can be listed, no gate can be run either, and that says so
+        return removed  # if nothing can be listed, no gate can run either, and that is reported
     for name in names:
         path = parent / name
         try:
             if _removed(fs, path, before=clock() - ABANDONED_AFTER):
                 removed.append(path)
         except (FileNotFoundError, LockTimeout):
-            continue  # it ended, or is at work
+            continue  # it was removed meanwhile, or is in use
         except (OSError, WriteError) as error:
             _log.warning("gates.leftover_kept", path=str(path), error=str(error))
     return removed
@@ -97,9 +99,9 @@ def _removed(fs: FileSystem, path: Path, *, before: datetime) -> bool:
 
 @contextmanager
 def scratch_folder() -> Iterator[tuple[Path, int]]:
-    """A new folder, with its descriptor; it is removed when the block is left, however deep it is.
+    """Yield a new folder and its descriptor; at the end of the block it is removed at any depth.
 
-    That of a process that was killed is removed by a later one.
+    A later process removes the folder of a killed one.
     """
     with gate_directory() as scratch:
         workspace = scratch / "workspace"
@@ -117,15 +119,15 @@ def scratch_folder() -> Iterator[tuple[Path, int]]:
 def copy_workspace(
     folder: Path, target_fd: int, *, left_out: Callable[[str], bool] = lambda _path: False
 ) -> None:
-    """Copy a workspace's files, but for what a `.git` of any spelling holds.
+    """Copy a workspace's files, except the contents of any `.git` in any spelling.
 
     Args:
         folder: The workspace.
-        target_fd: The folder that takes them, open and empty.
-        left_out: Whether a path is passed over.
+        target_fd: The target folder, open and empty.
+        left_out: Returns whether to skip a path.
 
     Raises:
-        GateUnavailable: It holds too much.
+        GateUnavailable: The workspace is too large.
         OSError: The system refused.
     """
 
@@ -142,12 +144,12 @@ def copy_workspace(
 
 
 def is_git(name: str) -> bool:
-    """Return whether a name is git's own, in a spelling that some system takes for it."""
+    """Return whether some system takes this name for `.git`."""
     return name.lower() == GIT
 
 
 def put_file(root_fd: int, path: str, content: bytes) -> None:
-    """Write a file of a scratch folder, over no link."""
+    """Write a file of a scratch folder; links are not followed."""
     fs = OsFileSystem()
     *above, name = path.split("/")
     with directory_beneath(fs, root_fd, above, missing=Missing.MADE) as fd:

@@ -1,1 +1,1 @@
-"""Our place in the agent programs that people run: put there, and taken away exactly."""
+"""Install our files in the agent programs that people run, and remove exactly these."""

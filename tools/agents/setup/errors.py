@@ -1,4 +1,4 @@
-"""What can go wrong when the programs' files are changed, as typed errors with fields."""
+"""Errors of changing the programs' files, with fields."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...base.errors import AgentForgeError, ErrorKind
 
 
 class SetupRefused(AgentForgeError, kind=ErrorKind.REFUSED):
-    """An agent program's files can't be changed; nothing was."""
+    """An agent program's files can't be changed; nothing was changed."""
 
     message = "{path}: {reason}. Nothing was changed."
     path: Path

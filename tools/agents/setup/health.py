@@ -1,4 +1,4 @@
-"""Whether what was installed into the agent programs is still there and works."""
+"""Check whether what was installed in the agent programs is still there and works."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Installed(NamedTuple):
     Attributes:
         program: The agent program.
         scope: Whose conversations it is for.
-        problems: What is wrong with it; empty if nothing is.
-        commands: What the program runs of ours, by absolute paths.
+        problems: Its faults; empty if there are none.
+        commands: Our commands that the program runs, by absolute paths.
     """
 
     program: str
@@ -30,7 +30,7 @@ class Installed(NamedTuple):
 
 
 def installed_programs(places: Places) -> list[Installed]:
-    """Return each installation with what is wrong with it.
+    """Return each installation with its faults.
 
     Raises:
         ReadError: A manifest can't be read.

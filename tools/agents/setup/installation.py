@@ -1,8 +1,8 @@
-"""Putting our pieces into an agent program, and taking them away: decided first, then done.
+"""Install our pieces in an agent program and remove them: first planned, then done.
 
-A file of the person's is only ever given one block of lines, or members where it is JSON, and
-uninstalling takes away exactly these. The manifest is written before anything else, so that an
-installation that was killed can be taken away, too.
+A file of the person's only ever gets one block of lines, or members if it is JSON, and uninstalling
+removes exactly these. The manifest is written before anything else, so that an installation that
+was killed can be removed, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .places import Places, Scope
 
 
 class Change(StrEnum):
-    """What is done to a file."""
+    """The kind of change to a file."""
 
     WRITE = "write"
     ADD = "add to"
@@ -39,12 +39,12 @@ class Step(NamedTuple):
     """One change of one file.
 
     Attributes:
-        change: What is done.
+        change: The kind of change.
         path: The file.
-        content: What it holds then, or None if it is removed.
-        kept: Where the person's own version of a file of ours is kept, or None.
-        inserted: What of it we put into a file of the person's.
-        members: The same where that is JSON.
+        content: Its content after the change, or None if it is removed.
+        kept: Where the person's own version of one of our files is saved, or None.
+        inserted: The part of it that we put into a file of the person's.
+        members: The same for a JSON file.
     """
 
     change: Change
@@ -56,7 +56,7 @@ class Step(NamedTuple):
 
 
 def manifest_path(places: Places, program: str, scope: Scope) -> Path:
-    """Return where it is kept what was installed into a program."""
+    """Return the path of the manifest of a program's installation."""
     return places.state(scope) / f"{program}.json"
 
 
@@ -64,14 +64,14 @@ def manifest_path(places: Places, program: str, scope: Scope) -> Path:
 
 
 def plan_install(pieces: Pieces, former: Manifest | None) -> list[Step]:
-    """Return what has to be changed so that our pieces are there; empty if they are.
+    """Return the changes that install our pieces; empty if they are already installed.
 
     Args:
-        pieces: What belongs there.
-        former: What was installed before, or None.
+        pieces: What to install.
+        former: The manifest of an earlier installation, or None.
 
     Raises:
-        SetupRefused: A file is in the way, is read-only, or is not what the program could read.
+        SetupRefused: A file is in the way, is read-only, or has a form that the program can't read.
     """
     steps = []
     for path, content in pieces.files.items():
@@ -111,10 +111,10 @@ def _plan_members(path: Path, wanted: Mapping[str, Any], former: Manifest | None
 
 
 def install(pieces: Pieces, steps: list[Step], manifest_file: Path) -> None:
-    """Make the changes that were planned.
+    """Make the planned changes.
 
     Raises:
-        WriteError: A file could not be written; `uninstall` takes away what is there.
+        WriteError: A file could not be written; `uninstall` removes what was installed.
     """
     former = read_manifest(manifest_file) or Manifest({}, {}, [], [])
     made = [str(one) for one in _missing(pieces, manifest_file)]
@@ -142,7 +142,7 @@ def _require_toml(path: Path, content: bytes, problem: str) -> None:
 
 
 def _taken_out(content: bytes, inserted: str) -> bytes:
-    """Return a file without our block: exactly what was inserted, or what its lines have become."""
+    """Return a file without our block, even if its lines were edited since."""
     whole = inserted.encode()
     if whole and whole in content:
         return content.replace(whole, b"", 1)
@@ -160,7 +160,7 @@ def _taken_out(content: bytes, inserted: str) -> bytes:
 
 
 def plan_uninstall(manifest: Manifest, kept_in: Path) -> list[Step]:
-    """Return what has to be changed so that the files are as before the installation.
+    """Return the changes that undo the installation.
 
     Raises:
         SetupRefused: A file is read-only.
@@ -204,7 +204,7 @@ def _plan_removal(path: Path, before: bytes, after: bytes, manifest: Manifest) -
 
 
 def uninstall(manifest: Manifest, steps: list[Step], manifest_file: Path) -> None:
-    """Make the changes that were planned; folders that were made, and are empty again, go too.
+    """Make the planned changes; also remove folders that were created and are empty again.
 
     Raises:
         WriteError: A file could not be written.
@@ -229,7 +229,7 @@ def uninstall(manifest: Manifest, steps: list[Step], manifest_file: Path) -> Non
 
 
 def _missing(pieces: Pieces, manifest_file: Path) -> Iterator[Path]:
-    """Yield the files and folders that are not there yet."""
+    """Yield the files and folders that do not exist yet."""
     for path in (*pieces.files, *pieces.blocks, *pieces.members, manifest_file):
         if path not in pieces.files and path != manifest_file and not os.path.lexists(path):
             yield path
@@ -240,7 +240,7 @@ def _missing(pieces: Pieces, manifest_file: Path) -> Iterator[Path]:
 
 
 def _target(path: Path) -> Path:
-    """Return the file that is written: a configuration may be a link to where a person keeps it."""
+    """Return the file to write: a configuration may be a link to the person's own file."""
     return Path(os.path.realpath(path))
 
 

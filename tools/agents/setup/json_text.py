@@ -1,7 +1,7 @@
-"""Members put into a person's JSON, and taken out again, with every other byte as it was; pure.
+"""Add members to a person's JSON and remove them, leaving every other byte unchanged; pure.
 
-The text may have comments, as several programs' settings do. What is put in stands at the beginning
-of the object or list that it belongs to, so that no other line changes.
+The text may have comments, as several programs' settings do. Members are added at the beginning of
+their object or list, so that no other line changes.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _MAX_DEPTH: Final = 100
 
 
 class NotJson(ValueError):
-    """The text is no JSON, or not of the shape that the members need."""
+    """The text is not JSON, or does not have the shape that the members need."""
 
 
 class Node(NamedTuple):
-    """A value in a text.
+    """The place of a value in a text.
 
     Attributes:
         kind: "{", "[" or another value's first character.
         start: Where it begins.
         end: Where it ends.
-        items: What is in it: each its key (empty in a list), where that begins, and the value.
+        items: Its members: each the key (empty in a list), where that begins, and the value.
     """
 
     kind: str
@@ -38,10 +38,10 @@ class Node(NamedTuple):
 
 
 def parse(text: str) -> Node:
-    """Return where each value of a text stands.
+    """Return the place of each value in a text.
 
     Raises:
-        NotJson: It is no JSON with comments.
+        NotJson: The text is not JSON with comments.
     """
     node = _value(text, _skip(text, 0), 0)
     if _skip(text, node.end) != len(text):
@@ -100,12 +100,12 @@ def _string(quoted: str) -> str:
 
 
 def put_in(text: str, wanted: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return the text with members, and what was put in, in the order of its places.
+    """Return the text with the members, and each inserted part, in the order of their places.
 
-    Objects are gone into where they are there, lists get the wanted items before their own.
+    Members of existing objects are added one by one; lists get the new items before their own.
 
     Raises:
-        NotJson: The text is no JSON, or has another value where a member belongs.
+        NotJson: The text is not JSON, or has another value where a member belongs.
     """
     newline = "\r\n" if "\r\n" in text else "\n"
     if not text.strip("\ufeff \t\r\n"):
@@ -139,7 +139,7 @@ def _places(text: str, node: Node, wanted: Mapping[str, Any]) -> Iterator[tuple[
 
 
 def _place(text: str, node: Node, new: Sequence[tuple[str, Any]]) -> tuple[int, str]:
-    """Return where new items go, and what is written there."""
+    """Return where new items are inserted, and the text to insert."""
     line = _indent(text, node.start)
     lines = [name + json.dumps(value, indent=2, ensure_ascii=False) for name, value in new]
     if not node.items:
@@ -157,7 +157,7 @@ def _place(text: str, node: Node, new: Sequence[tuple[str, Any]]) -> tuple[int, 
 
 
 def _indent(text: str, at: int) -> str:
-    """Return the blanks at the beginning of the line of a place."""
+    """Return the blanks at the beginning of a position's line."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
@@ -166,12 +166,12 @@ def _indent(text: str, at: int) -> str:
 
 
 def take_out(text: str, put: Sequence[str], commands: Sequence[str]) -> str:
-    """Return the text without what was put in, also where that was edited since.
+    """Return the text without the inserted parts, even if they were edited since.
 
     Args:
         text: The text.
-        put: What was put in.
-        commands: Our commands, by which edited members are known as ours.
+        put: The inserted parts.
+        commands: Our commands; an edited member that has one is ours.
     """
     left = []
     for one in put:
@@ -186,7 +186,7 @@ def take_out(text: str, put: Sequence[str], commands: Sequence[str]) -> str:
 
 
 def _without(text: str, start: int, end: int) -> str:
-    """Cut a part out, with a comma that has nothing on one of its sides then."""
+    """Remove a part, and a comma that then separates nothing."""
     before, after = text[:start], text[end:]
     rest = _skip(after, 0)
     last = _significant_end(before)
@@ -200,7 +200,7 @@ def _without(text: str, start: int, end: int) -> str:
 
 
 def _significant_end(text: str) -> int:
-    """Return the end of what is neither blank nor comment at the end of a text."""
+    """Return the end of a text's last character that is neither blank nor comment."""
     end, at = 0, 0
     while at < len(text):
         at = _skip(text, at)
@@ -212,7 +212,7 @@ def _significant_end(text: str) -> int:
 
 
 def _ours(text: str, commands: Sequence[str]) -> tuple[int, int] | None:
-    """Return the place of an edited member of ours, or of what it has left empty."""
+    """Return the place of an edited member of ours, or of a container it left empty."""
     try:
         root = parse(text)
     except NotJson:

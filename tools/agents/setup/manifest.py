@@ -1,4 +1,4 @@
-"""What was put where, so that it can be taken away exactly: a JSON file for each installation."""
+"""The record of what an installation changed, so that it can be undone: one JSON file each."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _VERSION: Final = 1
 
 
 class Manifest(NamedTuple):
-    """What one installation changed.
+    """The changes of one installation.
 
     Attributes:
-        files: The digest of each file of ours, by its path.
-        blocks: What was inserted into each file of the person's, by its path.
-        created: Those of these files, and the folders, that were not there before.
-        commands: What the program runs of ours.
-        members: What was put into each JSON file of the person's, by its path.
+        files: The digest of each of our files, by its path.
+        blocks: The text inserted into each file of the person's, by its path.
+        created: Those of these files, and the folders, that did not exist before.
+        commands: Our commands that the program runs.
+        members: The members put into each JSON file of the person's, by its path.
     """
 
     files: dict[str, str]
@@ -32,7 +32,7 @@ class Manifest(NamedTuple):
 
 
 def read_manifest(path: Path) -> Manifest | None:
-    """Return what was installed, or None if nothing was, or the file does not say what.
+    """Return the manifest, or None if there is none or it is not valid.
 
     Raises:
         ReadError: The file can't be read.
@@ -51,7 +51,7 @@ def read_manifest(path: Path) -> Manifest | None:
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
-    """Keep what was, or is about to be, installed.
+    """Save a manifest, before or after the installation.
 
     Raises:
         WriteError: It could not be saved.

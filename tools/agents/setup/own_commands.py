@@ -1,4 +1,4 @@
-"""The commands of this installation, by absolute paths: the programs call what runs here."""
+"""The commands of this installation, by absolute paths, so that programs call this version."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _DISTRIBUTION = "agentforge-sessions"
 
 
 def own_commands(program: str) -> Commands:
-    """Return the commands beside the one that runs.
+    """Return the commands in the directory of the running one.
 
     Args:
-        program: The path or name under which this process was started.
+        program: The path or name with which this process was started.
 
     Raises:
         SetupRefused: There is no `agentforge-hook`.

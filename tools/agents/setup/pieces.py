@@ -1,4 +1,4 @@
-"""What is put into each agent program: whole files of ours, and blocks in files of the person's."""
+"""What is installed in each agent program: our own files, and blocks in files of the person's."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ END: Final = "# <<< agentforge"
 _STOP_TIMEOUT_S: Final = 900
 _TIMEOUT_S: Final = 60
 _START_TIMEOUT_S: Final = 120
-"""How long the server may take to start: some seconds, or more where the machine is busy."""
+"""How long the server may take to start: some seconds, more on a busy machine."""
 _ANSWER_TIMEOUT_S: Final = 3600
-"""How long a person may take to answer; Codex gives up a tool after a minute by itself."""
+"""How long a person may take to answer; Codex's own default ends a tool after a minute."""
 _STATIC: Final = frozenset({".md"})
 
 
@@ -39,13 +39,13 @@ class Commands(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """What is put into one program.
+    """The pieces to install in one program.
 
     Attributes:
-        files: Files of ours, by where they are.
-        blocks: A block of text for files of the person's.
-        commands: What the program runs of ours.
-        next_step: What the person has to do, or None.
+        files: Our own files, by path.
+        blocks: A block of text for each of the person's files.
+        commands: Our commands that the program runs.
+        next_step: What the person has to do next, or None.
         members: Members for JSON files of the person's.
     """
 
@@ -57,7 +57,7 @@ class Pieces(NamedTuple):
 
 
 def pieces_of_claude(places: Places, scope: Scope, commands: Commands) -> Pieces:
-    """Return what Claude Code loads by itself: one plugin folder, and no setting."""
+    """Return the pieces of Claude Code: one plugin folder, which it loads by itself; no setting."""
     root = places.claude(scope) / "skills" / "agentforge"
     files = {root / name: content for name, content in plugin_files(commands).items()}
     hooks = _hooks(claude_code.EVENTS, f"{_quoted(commands.hook)} {claude_code.NAME}")
@@ -72,7 +72,7 @@ def pieces_of_claude(places: Places, scope: Scope, commands: Commands) -> Pieces
 
 
 def pieces_of_codex(places: Places, scope: Scope, commands: Commands) -> Pieces:
-    """Return what Codex reads: a block in its configuration, and the skill."""
+    """Return the pieces of Codex: a block in its configuration, and the skill."""
     folder = places.codex(scope)
     return Pieces(
         {folder / "skills" / "agentforge-session" / "SKILL.md": _skill(plugin_files(commands))},
@@ -84,7 +84,7 @@ def pieces_of_codex(places: Places, scope: Scope, commands: Commands) -> Pieces:
 
 
 def pieces_of_opencode(places: Places, scope: Scope, commands: Commands) -> Pieces:
-    """Return what opencode loads by itself: a plugin, the skill and commands, and no setting."""
+    """Return the pieces of opencode: plugin, skill and commands, loaded by itself; no setting."""
     folder = places.opencode(scope)
     shared = plugin_files(commands)
     files = {
@@ -98,9 +98,9 @@ def pieces_of_opencode(places: Places, scope: Scope, commands: Commands) -> Piec
 
 
 def pieces_of_gemini(places: Places, scope: Scope, commands: Commands) -> Pieces:
-    """Return what Gemini CLI loads by itself: an extension, which only a user can have.
+    """Return the pieces of Gemini CLI: an extension, which is possible for a user only.
 
-    For one project they are members of its settings, and the skill and commands beside these.
+    For one project the pieces are members of its settings, with the skill and commands beside them.
     """
     is_project = scope is Scope.PROJECT
     folder = places.gemini(scope)
@@ -130,9 +130,9 @@ _GEMINI_TRUST: Final = (
 
 
 def _gemini_hooks(hook: str) -> dict[str, list[object]]:
-    """Return the hooks as Gemini CLI has them; its time limits are in milliseconds.
+    """Return the hooks in Gemini CLI's form; its time limits are in milliseconds.
 
-    To it any exit code but 0 and 1 blocks the turn, that of a command that is not there, too.
+    Any exit code but 0 and 1 blocks the turn there, even that of a missing command.
     """
     command = f"test -x {hook} && {hook} {gemini.NAME} || true"
     return {
@@ -143,7 +143,7 @@ def _gemini_hooks(hook: str) -> dict[str, list[object]]:
 
 
 def _gemini_command(content: bytes) -> bytes:
-    """Return a command of the plugin as Gemini CLI has commands."""
+    """Return a command of the plugin in Gemini CLI's form."""
     _, head, prompt = content.decode().split("---\n", 2)
     description = head.partition("description:")[2].strip()
     prompt = prompt.strip().replace("$ARGUMENTS", "{{args}}")
@@ -159,17 +159,17 @@ PIECES: Final[Mapping[str, Callable[[Places, Scope, Commands], Pieces]]] = Mappi
         opencode.NAME: pieces_of_opencode,
     }
 )
-"""What is put into each program, by the program's name."""
+"""The function that returns a program's pieces, by the program's name."""
 
 
 def _skill(shared: Mapping[str, bytes]) -> bytes:
-    """Return the skill as it is named where no plugin's name stands before its own."""
+    """Return the skill with a full name, for programs that put no plugin name before it."""
     skill = shared["skills/session/SKILL.md"]
     return skill.replace(b"name: session\n", b"name: agentforge-session\n", 1)
 
 
 def plugin_files(commands: Commands, folder: str = "plugin") -> dict[str, bytes]:
-    """Return a folder that comes with this package, with the commands filled in."""
+    """Return the files of a folder of this package, with the commands filled in."""
     root = resources.files(__package__) / folder
     found = {}
     for name, file in _walk(root, ""):
@@ -211,7 +211,7 @@ def _codex_block(commands: Commands) -> str:
     server = json.dumps(str(commands.agentforge), ensure_ascii=False)
     lines += ["[mcp_servers.agentforge]", f"command = {server}"]
     lines += ['args = ["mcp", "--tools", "sessions,questions"]']
-    # Codex hands few variables on; by these the server finds what the person said on this machine.
+    # Codex passes few variables on; the server needs these to find the person's own settings.
     lines += ['env_vars = ["XDG_STATE_HOME", "XDG_CONFIG_HOME"]']
     lines += [f"startup_timeout_sec = {_START_TIMEOUT_S}"]
     lines += [f"tool_timeout_sec = {_ANSWER_TIMEOUT_S}", END]
@@ -219,7 +219,7 @@ def _codex_block(commands: Commands) -> str:
 
 
 def _quoted(path: Path) -> str:
-    """Return a path as a word of a shell's command line, for the programs run one."""
+    """Return a path as a word of a shell command line, because the programs run a shell."""
     import shlex
 
     return shlex.quote(str(path))

@@ -1,4 +1,4 @@
-"""Where an agent program keeps its own files, and where we keep what we put there."""
+"""The folders of agent programs' own files, and of our manifests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Scope(StrEnum):
-    """Whose conversations the hook is called in."""
+    """Whose conversations call the hook."""
 
     USER = "user"
     PROJECT = "project"
@@ -21,7 +21,7 @@ class Places(NamedTuple):
     Attributes:
         home: The person's.
         project: The project's.
-        environment: The environment variables, by which programs name other folders.
+        environment: The environment variables, which may name other folders.
     """
 
     home: Path
@@ -53,7 +53,7 @@ class Places(NamedTuple):
         return (self._named("XDG_CONFIG_HOME") or self.home / ".config") / "opencode"
 
     def state(self, scope: Scope) -> Path:
-        """Return the folder in which we keep what we put where."""
+        """Return the folder of our manifests and saved files."""
         if scope is Scope.PROJECT:
             return self.project / ".agentforge" / "installed"
         named = self._named("XDG_STATE_HOME") or self.home / ".local" / "state"

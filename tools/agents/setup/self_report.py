@@ -1,4 +1,4 @@
-"""What an agent program says of itself: its version, and which of our hooks it runs."""
+"""What an agent program reports about itself: its version, and which of our hooks it runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _KEPT_WORDS: Final = 200
 
 
 class SaidVersion(NamedTuple):
-    """What a program said when it was asked for its version.
+    """A program's answer to the question for its version.
 
     Attributes:
-        version: The version; None if it said none.
-        problem: Why it said none, or None.
+        version: The version; None without an answer.
+        problem: Why there is no answer, or None.
     """
 
     version: str | None
@@ -35,12 +35,12 @@ class SaidVersion(NamedTuple):
 
 
 class HookTrust(NamedTuple):
-    """Whether Codex runs our hooks.
+    """Codex's report of whether it runs our hooks.
 
     Attributes:
-        listed: How many of ours it knows of.
-        refused: What it says of those that it does not run, each word once, in order.
-        problem: Why it could not be asked, or None.
+        listed: How many of our hooks it lists.
+        refused: Its trust values of hooks that it does not run, each once, in order.
+        problem: Why it gave no report, or None.
     """
 
     listed: int = 0
@@ -54,7 +54,7 @@ class HookTrust(NamedTuple):
 
 
 def find_command(command: str, environment: Mapping[str, str]) -> Path | None:
-    """Return a program on the path; what a relative folder of the path has is not taken."""
+    """Return a program on PATH; relative folders of PATH are skipped."""
     found = shutil.which(command, path=environment.get("PATH", ""))
     return Path(found) if found is not None and os.path.isabs(found) else None
 
@@ -66,7 +66,7 @@ def said_version(
     timeout_s: float = VERSION_TIMEOUT_S,
     run: ProgramRunner = run_program,
 ) -> SaidVersion:
-    """Run `PROGRAM --version`, without a shell, and read the version out of what it prints."""
+    """Run `PROGRAM --version`, without a shell, and return the version it prints."""
     ended = _ended(
         Run(
             [str(program), "--version"],
@@ -96,12 +96,12 @@ def codex_trust(
     timeout_s: float = LIST_TIMEOUT_S,
     run: ProgramRunner = run_program,
 ) -> HookTrust:
-    """Ask Codex's app server whether it runs our hooks in a project; no model is asked.
+    """Ask Codex's app server whether it runs our hooks in a project; no model is called.
 
     Args:
         program: Codex.
-        project: The folder that a conversation would be in, absolute.
-        hooks: The paths of our hook's command, one of which an installation put into Codex.
+        project: The conversation's folder, absolute.
+        hooks: The paths of our hook's command, one of which is installed in Codex.
         environment: The environment, which names Codex's own folder.
         version: The version of this package.
         timeout_s: How long it may take, in seconds.
@@ -137,7 +137,7 @@ def _trust_of(ours: list[ListedHook]) -> HookTrust:
 
 
 def _ended(given: Run, run: ProgramRunner) -> Ended | str:
-    """Return how a run ended, or why it could not begin."""
+    """Return how a run ended, or why it could not start."""
     try:
         return run(given)
     except (OSError, ValueError) as error:
@@ -145,7 +145,7 @@ def _ended(given: Run, run: ProgramRunner) -> Ended | str:
 
 
 def _ending(ended: Ended) -> str:
-    """Return how a program ended that did not say what it was asked."""
+    """Return how a program ended that did not answer."""
     output = ended.stderr if ended.exit_code != 0 else ended.stdout
     said = output.decode("utf-8", "replace").split()
     how = f"ended with exit code {ended.exit_code}"

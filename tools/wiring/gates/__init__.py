@@ -1,1 +1,1 @@
-"""Gates: the ports of workflows, filled by the sandbox and the jail."""
+"""Adapters of the gate ports of `workflows`: the sandbox and the jail."""

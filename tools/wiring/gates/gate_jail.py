@@ -1,4 +1,4 @@
-"""The port of gates by command, served by a jail."""
+"""The port of gates by command, implemented with a jail."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _OWN_REPORT: Final = ".agentforge-report.xml"
 
 @define(eq=False)
 class JailGates:
-    """Runs the commands of gates, each in a jail and on a copy of the files.
+    """Runs gates' commands, each in a jail and on a copy of the files.
 
-    Implements `workflows.gate_port.GateCommands`. Besides `AGENTFORGE_REPORT`, the variables by
-    which pytest, jest-junit and gotestsum are told where to write a JUnit report are set.
+    Implements `workflows.gate_port.GateCommands`. It sets `AGENTFORGE_REPORT`, and the variables
+    that make pytest, jest-junit and gotestsum write a JUnit report there.
 
     Args:
-        policy: What commands may use and see; the jail's default if None.
-        programs: Programs that commands start besides their own.
+        policy: Limits and visible paths of the commands; the jail's default if None.
+        programs: Programs that the commands start besides their own.
     """
 
     _policy: JailPolicy | None = None
@@ -46,10 +46,10 @@ class JailGates:
     _made: Jail | None = field(default=None, init=False)
 
     def prepare(self, requests: Iterable[CommandRequest]) -> None:
-        """See that jails can be made and that the commands' programs are there.
+        """Check that jails can be created and that the commands' programs exist.
 
         Raises:
-            GateUnavailable: They can't be, or one is not.
+            GateUnavailable: A jail can't be created, or a program is missing.
         """
         from ...jail import CommandMissing, JailError
 
@@ -71,7 +71,7 @@ class JailGates:
         """Run a command in a fresh workspace; see `GateCommands.run`.
 
         Raises:
-            GateUnavailable: No jail can be made, or the program is not there.
+            GateUnavailable: No jail can be created, or the program is missing.
         """
         from ...jail import JailError
         from ...sandbox.workspaces.workspace_tree import take_snapshot
@@ -79,7 +79,7 @@ class JailGates:
         wanted = _pattern(request)
         with scratch_folder() as (workspace, root):
             if folder is not None:
-                # A report of another run proves nothing of this one.
+                # An earlier run's report proves nothing about this one.
                 copy_workspace(
                     folder,
                     root,
@@ -116,10 +116,11 @@ class JailGates:
         )
 
     def _variables(self, request: CommandRequest) -> dict[str, str]:
-        """Return what a command is told by variables: its report, and where imports begin.
+        """Return a command's variables: the path of its report, and where its imports begin.
 
-        An environment that has the project installed from the checkout, as `pip install -e` does,
-        names a folder that no jail sees; and one that has a copy of it would have that tested.
+        Without the latter, an environment with an editable install of the project (`pip install
+        -e`) would import from a folder that no jail shows; one with a copy of the project would
+        test that copy.
         """
         variables = _report_variables(request)
         own = self._policy.environment if self._policy is not None else {}
@@ -139,7 +140,7 @@ class JailGates:
 
 
 def _report_variables(request: CommandRequest) -> dict[str, str]:
-    """Return what the common runners are told by their variables."""
+    """Return the report variables of the common test runners."""
     if request.report != "junit" or request.report_path is not None:
         return {}
     from ...jail import WORKSPACE
@@ -154,12 +155,12 @@ def _report_variables(request: CommandRequest) -> dict[str, str]:
 
 
 def _pattern(request: CommandRequest) -> str | None:
-    """Return the glob that a report's path has to match; None where there is no file."""
+    """Return the glob that a report's path has to match; None if no file is expected."""
     return (request.report_path or _OWN_REPORT) if request.report == "junit" else None
 
 
 def _reports(root: int, wanted: str) -> dict[str, bytes]:
-    """Read the reports that a run left, following no link."""
+    """Read the reports that a run left; links are not followed."""
     fs = OsFileSystem()
     found: dict[str, bytes] = {}
     left = _MAX_REPORT_BYTES
@@ -180,5 +181,5 @@ def _reports(root: int, wanted: str) -> dict[str, bytes]:
             found[path] = file.read(left + 1)
         left -= len(found[path])
         if left < 0 or len(found) > _MAX_REPORTS:
-            return {path: b""}  # more than is ever read: no report at all
+            return {path: b""}  # above the limit of every reader: no report at all
     return found

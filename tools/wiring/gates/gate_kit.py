@@ -1,9 +1,9 @@
-"""The test kit that gates mount: pytest with the four packages that it needs, for the guest.
+"""The test kit that gates mount: pytest and the four packages that it needs, for the guest.
 
-It is copied once for a user from the packages of this Python, all of which are pure Python, and
-mounted read-only. Beside them lies one file with the compiled modules that a run of tests imports,
-those of the guest's own library included: to look for each, read and compile it would take a gate
-several times as long as the tests themselves.
+It is copied once per user from the packages of this Python, all of them pure Python, and mounted
+read-only. One more file holds the compiled modules that a test run imports, including those of the
+guest's own library: finding, reading and compiling each of them would take a gate several times as
+long as the tests themselves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...base.event_log import get_logger
 from ...workflows.gate_port import GateUnavailable
 
 KIT: Final = "/kit"
-"""Where the guest finds the kit."""
+"""The path of the kit in the guest."""
 
 INSTALL_HINT: Final = "pip install 'agentforge-sessions[tdflow]'"
 
@@ -92,7 +92,7 @@ def serve_kit(kit):
 
 serve_kit({KIT!r})
 """
-"""Code for the guest: has the kit's compiled modules imported from there on."""
+"""Guest code that makes later imports use the kit's compiled modules."""
 
 _SAMPLE: Final = """
 import unittest
@@ -153,11 +153,11 @@ with open({_COMPILED!r}, "wb") as file:
 
 
 def prepare_kit(directory: Path) -> Path:
-    """Have the test kit in a directory, and return its place there.
+    """Return the path of the test kit in a directory, creating the kit if needed.
 
-    The kit's name carries the versions of its packages and of the guest, so that another version
-    is another kit. It is built under a hidden name and renamed, so that it is whole or not there.
-    One that could not be compiled is used as it is, and compiled by the next process.
+    The kit's name contains the versions of its packages and of the guest, so another version is
+    another kit. It is built under a hidden name and renamed, so it is either complete or absent. A
+    kit that could not be compiled is used as it is; the next process tries to compile it.
 
     Raises:
         GateUnavailable: A package is missing, or the system refused.
@@ -194,7 +194,7 @@ def _copy(sources: dict[str, Path], made: Path, kit: Path) -> None:
 
 
 def _compile(kit: Path, workspace: Path) -> None:
-    """Compile what a run of tests imports, in the guest, whose Python alone can read it."""
+    """Compile the modules of a test run in the guest; only its Python can load the result."""
     from ...sandbox import ExecutionPolicy, ReadOnlyMount, create_sandbox
 
     policy = ExecutionPolicy(mounts=(ReadOnlyMount(kit, KIT),))
@@ -225,14 +225,14 @@ def _sources() -> dict[str, Path]:
 
 @contextmanager
 def staging(directory: Path, name: str) -> Iterator[Path]:
-    """Have a folder to build in, which is removed at the end of the block.
+    """Yield a folder to build in; it is removed at the end of the block.
 
     Args:
-        directory: Where such folders are kept; it is made if it is missing.
-        name: What is built, for the folder's name and for messages.
+        directory: The parent of such folders; created if missing.
+        name: The thing to build, for the folder's name and for messages.
 
     Raises:
-        GateUnavailable: There is nowhere to keep it.
+        GateUnavailable: The folder can't be created there.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -246,7 +246,7 @@ def staging(directory: Path, name: str) -> Iterator[Path]:
 
 
 def put_in_place(built: Path, place: Path) -> None:
-    """Give a folder its name, unless another process was quicker."""
+    """Rename a built folder to its final name, unless another process was faster."""
     try:
         built.rename(place)
     except OSError:

@@ -1,8 +1,8 @@
 """Packages that gates mount: pure Python, from an installed environment or a wheel, for the guest.
 
-What is named is copied with what it needs into a folder of its own, which is kept for the user and
-mounted read-only. Nothing is downloaded, and no code of a package runs here: its own list of files
-says what belongs to it, and a package with compiled parts is refused.
+The named packages are copied with their requirements into one folder, which is cached for the user
+and mounted read-only. Nothing is downloaded, and no code of a package runs here: the files are
+those that the package itself lists, and a package with compiled parts is rejected.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 PACKAGES: Final = "/packages"
-"""Where the guest finds the packages."""
+"""The path of the packages in the guest."""
 
 _GUEST: Final = {"implementation_name": "cpython", "os_name": "posix", "sys_platform": "wasi"}
 _LISTING: Final = """
@@ -49,10 +49,10 @@ _log = get_logger("agentforge.gates")
 
 
 def installed_folders(working_directory: Path | None = None) -> tuple[Path, ...]:
-    """Return where installed packages are looked for.
+    """Return the folders that are searched for installed packages.
 
-    The active virtual environment, that of the current folder (`.venv`, `venv`), and the one that
-    this Python belongs to, in this order.
+    In order: the active virtual environment, the one in the current folder (`.venv`, `venv`), and
+    the one that this Python belongs to.
     """
     here = Path.cwd() if working_directory is None else working_directory
     active = os.environ.get("VIRTUAL_ENV")
@@ -75,21 +75,21 @@ def prepare_packages(
     folders: Sequence[Path] | None = None,
     guest: Callable[[], Mapping[str, str]] | None = None,
 ) -> Path:
-    """Have packages, with all that they need, in a folder; return its place.
+    """Return the path of a folder with packages and all their requirements, creating it if needed.
 
-    The folder's name carries what is in it, so that other versions are another folder. It is built
-    under a hidden name and renamed, so that it is whole or not there.
+    The folder's name identifies its content, so other versions are another folder. It is built
+    under a hidden name and renamed, so it is either complete or absent.
 
     Args:
         names: Names of installed packages, or paths of wheels.
-        directory: Where the folders are kept.
-        folders: Where installed packages are; `installed_folders()` if None.
-        guest: Gives the packages that the sandbox's own library has, with `python`, its version;
-            the sandbox is asked if None.
+        directory: The parent of such folders.
+        folders: The folders of installed packages; `installed_folders()` if None.
+        guest: Returns the packages of the sandbox's own library and its version as `python`; the
+            sandbox is asked if None.
 
     Raises:
-        PackageUnusable: One is not there, has compiled parts, or is installed from a source folder.
-        GateUnavailable: There is nowhere to keep them.
+        PackageUnusable: A package is missing, has compiled parts, or is an editable install.
+        GateUnavailable: The folder can't be created there.
     """
     searched = installed_folders() if folders is None else tuple(folders)
     packages = _with_requirements(tuple(names), searched, guest or _guest_packages)
@@ -110,7 +110,7 @@ def prepare_packages(
 def _with_requirements(
     names: tuple[str, ...], folders: Sequence[Path], guest: Callable[[], Mapping[str, str]]
 ) -> list[PurePackage]:
-    """Return what is named, and all that it needs and the guest has not."""
+    """Return the named packages, and all requirements that the guest does not have."""
     there = guest()
     found: dict[str, PurePackage] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
@@ -150,7 +150,7 @@ def _refusal(name: str, needed_by: str | None, problem: str, *, at_home: bool) -
 def _needed(
     package: PurePackage, there: Mapping[str, str], extras: frozenset[str]
 ) -> Iterator[Requirement]:
-    """Return what a package needs in the guest."""
+    """Yield a package's requirements in the guest."""
     try:
         from packaging.requirements import InvalidRequirement, Requirement
     except ImportError as error:
@@ -179,7 +179,7 @@ def _write(packages: Iterable[PurePackage], made: Path) -> None:
             try:
                 data = read()
             except FileNotFoundError:
-                continue  # what an environment has lost of a package, it does not import there too
+                continue  # the environment lost this file, so it can't be imported there either
             left -= len(data)
             count += 1
             if left < 0 or count > MAX_FILES:
@@ -194,7 +194,7 @@ def _write(packages: Iterable[PurePackage], made: Path) -> None:
 
 
 def _guest_packages() -> dict[str, str]:
-    """Ask the sandbox what its own library has."""
+    """Return the packages of the sandbox's own library, asking the sandbox."""
     from ...sandbox import create_sandbox
 
     with (

@@ -1,4 +1,4 @@
-"""The gates' port, served by the sandbox with the test kit mounted."""
+"""The gates' port, implemented with the sandbox and the mounted test kit."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class SandboxGates:
 
     Args:
         policy: Limits and environment; the sandbox's default if None.
-        kit_directory: Where the test kit is kept; `$XDG_CACHE_HOME/agentforge` (by default
+        kit_directory: The directory of the test kit; `$XDG_CACHE_HOME/agentforge` (by default
             `~/.cache/agentforge`) if None.
-        wheels: The folders whose wheels gates may have; any if None.
+        wheels: The folders whose wheels gates may use; any if None.
     """
 
     _policy: ExecutionPolicy | None = None
@@ -45,15 +45,15 @@ class SandboxGates:
 
     @property
     def places(self) -> GatePlaces:
-        """The workspace, the kit, the packages and the scratch directory as the guest has them."""
+        """The guest's paths of the workspace, the kit, the packages and the scratch directory."""
         return _PLACES if self._packages is None else evolve(_PLACES, packages=PACKAGES)
 
     def with_packages(self, packages: Sequence[str]) -> SandboxGates:
-        """Return this with packages; see `PackagedSandbox.with_packages`.
+        """Return a copy with packages; see `PackagedSandbox.with_packages`.
 
         Raises:
-            PackageUnusable: One is not there, or is not pure Python.
-            RepositoryNotAllowed: One is a wheel in another folder than those of this runner.
+            PackageUnusable: A package is missing, or is not pure Python.
+            RepositoryNotAllowed: A wheel is in a folder that this runner may not read.
         """
         wanted = tuple(packages)
         if self._wheels is not None:
@@ -68,10 +68,10 @@ class SandboxGates:
         return found
 
     def prepare(self, *, kit: bool) -> None:
-        """Have the test kit, if it is asked for; see `GateSandbox.prepare`.
+        """Prepare the test kit, if it is requested; see `GateSandbox.prepare`.
 
         Raises:
-            GateUnavailable: pytest is not installed, or the kit can't be kept.
+            GateUnavailable: pytest is not installed, or the kit can't be written.
         """
         if kit:
             self.kit()
@@ -88,7 +88,7 @@ class SandboxGates:
         """Run code in a fresh workspace; see `GateSandbox.run`.
 
         Raises:
-            GateUnavailable: pytest is asked for and not installed, or the kit can't be kept.
+            GateUnavailable: pytest is requested and not installed, or the kit can't be written.
             SandboxUnavailable: This machine or process can't run guests.
         """
         from ...sandbox import ExecutionPolicy, ReadOnlyMount, create_sandbox
@@ -110,15 +110,15 @@ class SandboxGates:
             with create_sandbox(workspace=workspace, policy=policy) as sandbox:
                 result = sandbox.execute(code, timeout=deadline_s)
             left = _read(workspace / report)
-        # The workspace has been removed by now.
+        # The workspace is removed at this point.
         return GateExecution(result=evolve(phase_result(result), workspace=None), report=left)
 
     def kit(self) -> Path:
-        """Return the directory of the test kit; the first call on a machine makes it.
+        """Return the directory of the test kit; the first call on a machine creates it.
 
         Raises:
-            GateUnavailable: pytest or one of its packages is not installed, or there is nowhere
-                to keep the kit.
+            GateUnavailable: pytest or one of its packages is not installed, or the kit can't be
+                written.
         """
         if self._kit is None or not self._kit.is_dir():
             self._kit = prepare_kit(self._kit_directory or _cache())
@@ -137,7 +137,7 @@ def _cache() -> Path:
 
 
 def _read(path: Path) -> bytes | None:
-    """Read the report, following no link."""
+    """Return the content of the report, or None; links are not followed."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -1,6 +1,6 @@
-"""A package as pure Python: what it is, what it needs and its files; none of its code runs.
+"""A pure Python package: its identity, requirements and files; none of its code runs.
 
-It comes from an installed environment, by its own list of files, or out of a wheel.
+It is read from an installed environment, by the package's own list of files, or from a wheel.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from attrs import field, frozen
 from ...workflows.gate_port import GateUnavailable
 
 MAX_BYTES: Final = 64 << 20
-"""The most that all packages of a folder have together, in bytes."""
+"""The largest total size of a folder's packages, in bytes."""
 MAX_FILES: Final = 20_000
-"""The most files that they have together."""
+"""The largest number of their files."""
 _COMPILED: Final = re.compile(r"\.(?:so(?:\.[0-9.]+)?|pyd|dylib|dll|a|o)$")
 _LEFT_OUT: Final = re.compile(r"(?:^|/)__pycache__/|\.pyc$|\.pth$|/(?:INSTALLER|REQUESTED)$")
 _NOT_PURE: Final = re.compile(r"(?im)^root-is-purelib:\s*false\s*$")
@@ -29,7 +29,7 @@ _WHEEL: Final = re.compile(r"(?P<name>[A-Za-z0-9._]+)-(?P<version>[^-]+)(?:-[^-]
 
 
 class PackageUnusable(GateUnavailable):
-    """A package can't be put into the sandbox; nothing was begun."""
+    """A package can't be put into the sandbox; nothing was run."""
 
     def __init__(self, package: str, why: str) -> None:
         self.package = package
@@ -38,14 +38,14 @@ class PackageUnusable(GateUnavailable):
 
 @frozen(kw_only=True)
 class PurePackage:
-    """A package.
+    """A package that can be put into the sandbox, or the reason why not.
 
     Attributes:
         name: Its name.
         version: Its version.
         digest: SHA-256 of the wheel, or of its list of files, hexadecimal.
-        requires: What it needs, as requirements.
-        files: How each of its files is read, by where it goes beside the others.
+        requires: Its requirements.
+        files: The reader of each of its files, by path beside the other packages.
         problem: Why it can't be put into the sandbox, or None.
     """
 
@@ -58,7 +58,7 @@ class PurePackage:
 
 
 def installed_package(name: str, folders: Sequence[Path]) -> PurePackage | None:
-    """Return an installed package, of the first folder that has it, or None."""
+    """Return an installed package from the first folder that has it, or None."""
     for folder in folders:
         for one in importlib.metadata.distributions(path=[str(folder)]):
             if canonical_name(str(one.metadata["Name"] or "")) == canonical_name(name):
@@ -94,7 +94,7 @@ def wheel_package(path: Path) -> PurePackage:
     """Read a wheel.
 
     Raises:
-        PackageUnusable: It is none.
+        PackageUnusable: The file is not a wheel.
     """
     named = _WHEEL.fullmatch(path.name.removesuffix(".whl"))
     if named is None:
@@ -138,7 +138,7 @@ def _within_limits(path: Path, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo
 
 
 def _below_data(name: str) -> str:
-    """Return where a wheel's file goes beside its modules; "" for one that goes elsewhere."""
+    """Return the path of a wheel's file beside its modules; "" for a file that goes elsewhere."""
     first, _, rest = name.partition("/")
     if not first.endswith(".data"):
         return name
@@ -159,5 +159,5 @@ def _problem(names: Iterable[str], wheel: str) -> str | None:
 
 
 def canonical_name(name: str) -> str:
-    """Return the one spelling of a package's name."""
+    """Return the canonical spelling of a package's name."""
     return re.sub(r"[-_.]+", "-", name).lower()

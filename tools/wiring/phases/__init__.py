@@ -1,1 +1,1 @@
-"""The harness's ports, filled: phases in the sandbox or the jail, questions to a person."""
+"""Adapters of the harness's ports: phases in the sandbox or the jail, questions to a person."""

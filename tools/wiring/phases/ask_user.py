@@ -18,9 +18,8 @@ def ask_user_tool(
     """Return the host function `ask_user`, for `create_sandbox(tools=[...])`.
 
     Code in the sandbox calls it as `from host import tools; tools.ask_user(...)`. The deadline of
-    an execution runs on meanwhile, so one call waits for `wait_s` seconds at the most; an answer
-    that comes later is found by the next execution that asks the same. The questions are asked in
-    the name of the manager's session.
+    the execution keeps running, so one call waits for at most `wait_s` seconds; a later answer is
+    found by the next execution that asks the same. The manager's session is the one that asks.
     """
 
     def ask_user(

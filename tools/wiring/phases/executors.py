@@ -23,8 +23,8 @@ EXECUTORS: Final = Register(
         "jail": f"{__package__}.jail_executor:make_executor",
     },
 )
-"""What makes an executor: called with the store and `ExecutorParameters`, it returns a
-`harness.PhaseExecutor`. How sealed what it runs is, is the plugin's own promise."""
+"""Factories of executors: called with the store and `ExecutorParameters`, each returns a
+`harness.PhaseExecutor`. A plugin is itself responsible for how well its executor seals code."""
 
 
 class UnknownExecutor(HarnessError, kind=ErrorKind.USAGE):
@@ -38,12 +38,12 @@ class UnknownExecutor(HarnessError, kind=ErrorKind.USAGE):
 
 @frozen(kw_only=True)
 class ExecutorParameters:
-    """What an executor is made with.
+    """The parameters of a new executor.
 
     Attributes:
         policy: Limits of what runs in the sandbox; the sandbox's default if None.
-        jail: What commands in a jail may use and see; the jail's default if None.
-        tools: Functions of the host that code may call, where the executor offers any; the list
+        jail: Limits and visible paths of jailed commands; the jail's default if None.
+        tools: Host functions that code may call, if the executor offers them; the list may grow
             may grow until the first execution.
     """
 
@@ -53,11 +53,11 @@ class ExecutorParameters:
 
 
 def make_executor(name: str, store: LocalSessions, settings: ExecutorParameters) -> PhaseExecutor:
-    """Make the executor of a name; nothing runs yet.
+    """Create the executor of a name; nothing runs yet.
 
     Raises:
-        UnknownExecutor: There is none.
-        PluginUnusable: The package that adds it is broken.
+        UnknownExecutor: There is no executor of this name.
+        PluginUnusable: The plugin's package is broken.
     """
     found = EXECUTORS.find(name)
     if found is None:

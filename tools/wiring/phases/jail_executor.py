@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from .executors import ExecutorParameters
 
 SCRIPT: Final = "/run/agentforge/script"
-"""Where a phase's script is in the jail."""
+"""The path of a phase's script in the jail."""
 _BUSY_S: Final = 60.0
 
 
 @define(eq=False)
 class JailPhaseExecutor:
-    """Runs phase work in a jail, with the session's workspace as the only folder it may write.
+    """Runs phases in a jail in which only the session's workspace is writable.
 
-    Implements `harness.PhaseExecutor`. A script whose first line begins with `#!` is run by the
-    program that it names; any other is Python, run by `python`. The programs that a shell's script
-    starts are shown, too, as far as its text says them plainly. Phases in one workspace run one
-    after another. May be used from any thread.
+    Implements `harness.PhaseExecutor`. A script that begins with `#!` is run by the program in that
+    line; any other is run by `python`. Programs that a shell script starts are shown in the jail,
+    too, if its text names them plainly. Phases in one workspace run one after another. May be used
+    from any thread.
 
     Args:
-        store: Locates a session's workspace; its directory is never shown to a script.
-        policy: What scripts may use and see; the jail's default if None.
+        store: Locates a session's workspace; the store's directory is never shown to a script.
+        policy: Limits and visible paths of scripts; the jail's default if None.
     """
 
     _store: LocalSessions
@@ -44,10 +44,10 @@ class JailPhaseExecutor:
     _jails: dict[tuple[str, ...], Jail] = field(factory=dict, init=False)
 
     def check(self) -> None:
-        """See that a jail can be made here.
+        """Check that a jail can be created here.
 
         Raises:
-            JailUnavailable: It can't; the error says what to change.
+            JailUnavailable: It can't be; the error says what to change.
         """
         self._jail(sys.executable).check()
 
@@ -60,17 +60,17 @@ class JailPhaseExecutor:
         fuel: int | None = None,
         files: Mapping[str, bytes | str] | None = None,
     ) -> PhaseResult:
-        """Run a script in the session's workspace, which is made (mode 0700) if it is missing.
+        """Run a script in the session's workspace, which is created (mode 0700) if missing.
 
         Raises:
-            InvalidSessionId: It is no id. As with every other error, nothing ran.
+            InvalidSessionId: The id is malformed. As with every other error, nothing ran.
             SessionNotFound: The session does not exist.
-            InvalidJail: A limit is none that a jail takes; fuel is none, as nothing counts it.
-            CommandMissing: The program that the script's first line names is not there.
+            InvalidJail: The jail does not support a limit; fuel is one, as nothing counts it.
+            CommandMissing: The program in the script's first line does not exist.
             WorkspaceError: The workspace can't be used.
-            WorkspaceBusy: Others ran in the workspace for too long.
+            WorkspaceBusy: The workspace was in use for too long.
             WriteError: A file could not be put into the workspace.
-            JailUnavailable: This machine can't make a jail.
+            JailUnavailable: No jail can be created on this machine.
         """
         from ...jail import InvalidJail
         from ...sandbox.workspaces.workspace_lock import claim
@@ -103,7 +103,7 @@ class JailPhaseExecutor:
         return done
 
     def _command(self, code: str) -> tuple[str, list[str]]:
-        """Return the program that a script needs, and the command that runs it."""
+        """Return the program that a script needs, and the command line that runs it."""
         first = code.partition("\n")[0]
         if not first.startswith("#!"):
             return sys.executable, [sys.executable, SCRIPT]
@@ -114,7 +114,7 @@ class JailPhaseExecutor:
         return named or sys.executable, [SCRIPT]
 
     def _jail(self, *programs: str) -> Jail:
-        """Return the jail for scripts of some programs; their folders are looked for once."""
+        """Return the jail for scripts of some programs; their folders are looked up once."""
         from ...jail import Jail, JailPolicy
 
         if programs not in self._jails:
@@ -128,7 +128,7 @@ class JailPhaseExecutor:
 
 
 def _started(program: str, code: str) -> tuple[str, ...]:
-    """Return the programs that a shell's script starts."""
+    """Return the programs that a shell script starts."""
     from ...jail import is_shell, started_by_text
 
     return started_by_text(code) if is_shell(program) else ()
@@ -139,5 +139,5 @@ def _as_bytes(content: bytes | str) -> bytes:
 
 
 def make_executor(store: LocalSessions, settings: ExecutorParameters) -> JailPhaseExecutor:
-    """Make an executor of its settings."""
+    """Create an executor from its parameters."""
     return JailPhaseExecutor(store, settings.jail)

@@ -1,4 +1,4 @@
-"""What the executors share: the folder that a phase works in, and what became of it."""
+"""Shared by the executors: the folder that a phase works in, and its result."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def session_workspace(store: LocalSessions, session_id: str) -> Path:
-    """Return a session's workspace; it is made if it is not there.
+    """Return a session's workspace, creating it if needed.
 
     Raises:
         SessionNotFound: There is no such session.
-        InvalidSessionId: It is no id.
+        InvalidSessionId: The id is malformed.
         OSError: The system refused.
     """
     workspace = store.workspace_path(session_id)
@@ -31,11 +31,11 @@ def session_workspace(store: LocalSessions, session_id: str) -> Path:
             os.mkdir(workspace, 0o700)
     except FileNotFoundError:
         raise SessionNotFound(session_id, path=store.where) from None
-    return workspace.parent.resolve() / workspace.name  # wherever the process goes next
+    return workspace.parent.resolve() / workspace.name  # survives a change of directory
 
 
 def phase_result(result: SandboxResult) -> PhaseResult:
-    """Return the harness's form of a sandbox's result."""
+    """Convert a sandbox result into the harness's form."""
     return PhaseResult(
         success=result.success,
         exit_code=result.exit_code,
@@ -57,12 +57,12 @@ def phase_result(result: SandboxResult) -> PhaseResult:
 def jail_phase_result(
     result: JailResult, changes: tuple[list[str], list[str], list[str]], workspace: Path | None
 ) -> PhaseResult:
-    """Return the harness's form of a jail's result.
+    """Convert a jail result into the harness's form.
 
     Args:
         result: The result.
         changes: The files created, modified and deleted.
-        workspace: The folder on the host, or None where it is not kept.
+        workspace: The folder on the host, or None if it is temporary.
     """
     created, modified, deleted = changes
     return PhaseResult(
@@ -81,9 +81,9 @@ def jail_phase_result(
 
 
 def changes_between(before: Snapshot, after: Snapshot) -> tuple[list[str], list[str], list[str]]:
-    """Return the files created, modified and deleted between two looks, sorted.
+    """Return the files created, modified and deleted between two snapshots, sorted.
 
-    A file whose name is not UTF-8 is not among them: no record can name it.
+    A file whose name is not UTF-8 is omitted: no record can name it.
     """
     old, new = before.files, after.files
     return (

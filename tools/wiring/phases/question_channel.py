@@ -1,7 +1,7 @@
-"""The way from agent sessions to a person: the harness's port, served by question sessions.
+"""Questions from agent sessions to a person: the harness's port, implemented by question sessions.
 
-Sessions that are led by hand, code in the sandbox (`ask_user`) and agents ask through the same
-channel. What may be asked is the question sessions' configuration.
+Sessions led by hand, code in the sandbox (`ask_user`) and agents ask through the same channel. The
+question sessions' configuration limits the questions.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from ...questions import (
 
 
 class QuestionSessionChannel:
-    """Asks a person by question sessions. Implements `harness.QuestionChannel`.
+    """Asks a person with question sessions. Implements `harness.QuestionChannel`.
 
-    The id of a question session follows from the key it is asked under, so that a worker that was
-    killed after it asked does not ask a second time.
+    A question session's id is derived from the key of the question, so a worker that was killed
+    after asking does not ask a second time.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class QuestionSessionChannel:
         *,
         notify: Notify | None = None,
     ) -> None:
-        """Make a channel; nothing is read or made yet.
+        """Create a channel; nothing is read or written yet.
 
         Args:
-            sessions: The question sessions; their configuration says what may be asked. Or the
-                directory of those of agents, as `agents_questions()` has them.
+            sessions: The question sessions, whose configuration limits the questions; or the
+                directory of agents' question sessions, for `agents_questions()`.
             notify: Notifies the person of each new question, if given.
 
         Raises:
@@ -75,15 +75,15 @@ class QuestionSessionChannel:
 
     @property
     def base_dir(self) -> Path:
-        """Where the question sessions are; see `QuestionSessions`."""
+        """The directory of the question sessions; see `QuestionSessions`."""
         return self.sessions.base_dir
 
     def id_for(self, key: str) -> str:
-        """Return the question session's id for a key: a version 4 UUID made of its digest."""
+        """Return the question session's id for a key: a version 4 UUID from its digest."""
         return str(uuid.UUID(bytes=hashlib.sha256(key.encode()).digest()[:16], version=4))
 
     def check(self, questions: Sequence[Question]) -> None:
-        """Raise `InvalidQuestions` with everything that stands against asking."""
+        """Raise `InvalidQuestions` with every fault of the questions."""
         check_questions(questions, self.sessions.config)
 
     def put(
@@ -94,15 +94,15 @@ class QuestionSessionChannel:
         call_id: str | None,
         session: str | None = None,
     ) -> None:
-        """Make the question session, if there is none of this id.
+        """Create the question session, if none has this id.
 
         Raises:
-            QuestionError: They can't be asked, and were not. See `QuestionSessions.ask`.
+            QuestionError: The questions can't be asked, and were not. See `QuestionSessions.ask`.
         """
         if self.sessions.exists(question_id):
             return
-        with suppress(QuestionError):  # the asking says what is wrong with the place
-            self.sessions.pending()  # ends what no one waits for any more
+        with suppress(QuestionError):  # a fault of the directory is raised by the asking below
+            self.sessions.pending()  # ends questions that nothing waits for any more
         try:
             asked = self.sessions.ask(
                 questions,
@@ -117,10 +117,10 @@ class QuestionSessionChannel:
             self._notify(asked)
 
     def withdraw(self, question_id: str, reason: str) -> None:
-        """End the question session as abandoned; does nothing if it has ended or is not there.
+        """End the question session as abandoned; do nothing if it has ended or does not exist.
 
         Raises:
-            QuestionError: It can't be ended, and still waits.
+            QuestionError: It can't be ended, and is still pending.
         """
         with suppress(SessionEnded, SessionNotFound):
             self.sessions.abandon_session(question_id, reason)
@@ -129,8 +129,8 @@ class QuestionSessionChannel:
         """Wait for the end of the question session; see `QuestionSessions.wait_for`.
 
         Raises:
-            SessionNotFound: There is none (any more).
-            QuestionError: The system refused to read it.
+            SessionNotFound: There is none, or no longer.
+            QuestionError: The operating system failed to read it.
         """
         try:
             done = self.sessions.wait_for(question_id, timeout_s)
@@ -160,18 +160,18 @@ class QuestionSessionChannel:
     def waiting(self, question_id: str) -> tuple[Question, ...]:
         """Return the questions that still wait for the person.
 
-        For a program that brings them to the person in its own way, and the answers back with
+        For a program that shows them to the person in its own way and passes the answers to
         `answer`.
 
         Args:
-            question_id: An outcome's `waiting_for`, or what `QuestionWaits` names.
+            question_id: An outcome's `waiting_for`, or the id in `QuestionWaits`.
 
         Returns:
-            The questions in their order; none if they have ended, or can't be read as questions:
-            the session finds out how.
+            The questions in their order; none if they have ended or are malformed, which the
+            session then finds out.
 
         Raises:
-            QuestionError: The system refused to read them.
+            QuestionError: The operating system failed to read them.
         """
         try:
             found = self.sessions.get(question_id)
@@ -180,20 +180,20 @@ class QuestionSessionChannel:
         return () if found.status.is_terminal else found.questions
 
     def answer(self, question_id: str, answers: Sequence[str | Sequence[str]]) -> bool:
-        """Give the person's answers, as `agentforge questions` would.
+        """Submit the person's answers, as `agentforge questions` would.
 
         Args:
-            question_id: An outcome's `waiting_for`, or what `QuestionWaits` names.
+            question_id: An outcome's `waiting_for`, or the id in `QuestionWaits`.
             answers: One for each question, in their order: the label of an option or the person's
                 own words; several of them for a question that takes several.
 
         Returns:
-            Whether they were taken; False if the questions were answered, rejected or given up
-            before (what was given first stands).
+            Whether they were accepted; False if the questions were answered, rejected or abandoned
+            before (the first answers remain).
 
         Raises:
-            InvalidAnswers: With everything that is wrong with them; the questions still wait.
-            QuestionError: There are no such questions, or the answers can't be kept.
+            InvalidAnswers: Names every fault of the answers; the questions still wait.
+            QuestionError: There are no such questions, or the answers can't be saved.
         """
 
         def made(session: QuestionSession) -> list[UserAnswer]:
@@ -216,14 +216,14 @@ def agents_questions(
     store: QuestionRepository | None = None,
     sessions: SessionRepository | None = None,
 ) -> QuestionSessions:
-    """Make the service as it is configured, with the limits of what an agent's answer may ask.
+    """Create the configured service, with the limits for agents' questions.
 
-    The configuration's own limits on questions and options hold for all others. An agent's answer
-    is checked before it asks (`workflows.answers`), and may ask for free text alone.
+    The configuration's limits on questions and options apply to all others. An agent's questions
+    are checked before they are asked (`workflows.prompts.answers`) and may request free text alone.
 
     Args:
-        base_dir: Where the question sessions are; as their configuration says if None.
-        store: What keeps them, if not files.
+        base_dir: The directory of the question sessions; the configured one if None.
+        store: The store of the questions, if not files.
         sessions: The agent sessions of that store.
 
     Raises:
@@ -246,14 +246,14 @@ def agents_questions(
 
 
 class SessionEnds:
-    """Judges by the ports of sessions whether somebody may go on with one that asked.
+    """Judges from the stores of sessions whether a session that asked can still continue.
 
-    One that is paused, or whose worker died, goes on with its next worker. What can't be read is
-    not judged.
+    A paused session, or one whose worker died, continues with its next worker. A session that can't
+    be read is not judged.
 
     Args:
-        sessions: The store in which the sessions are that their ids alone name: that of the
-            questions. Without it those are not judged.
+        sessions: The store for references that are ids only: the store of the questions. Without
+            it, such sessions are not judged.
     """
 
     def __init__(self, sessions: SessionRepository | None = None) -> None:
@@ -261,7 +261,7 @@ class SessionEnds:
         self._judged: dict[str, tuple[Hashable, str | None]] = {}
 
     def __call__(self, reference: str) -> str | None:
-        """Return why no one can go on with the session of a reference; None if somebody may."""
+        """Return why the session of a reference can't continue; None if it may."""
         place = Path(reference)
         try:
             if place.is_absolute():
@@ -296,7 +296,7 @@ def _selected(answer: UserAnswer) -> tuple[str, ...]:
 
 
 def _faults(answers: object, expected: int) -> list[str]:
-    """Return what is wrong with answers that came from anywhere, before they are looked at."""
+    """Return the faults of answers from any source, before their content is read."""
     if isinstance(answers, str | bytes) or not isinstance(answers, Sequence):
         return [f"answers: expected a list, got {type(answers).__name__}"]
     if len(answers) != expected:

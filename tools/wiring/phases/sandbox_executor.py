@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from .executors import ExecutorParameters
 
 DEFAULT_KEPT: Final = 16
-"""How many idle sandboxes an executor keeps."""
+"""The default number of idle sandboxes an executor retains."""
 
 
 @define
 class _CachedSandbox:
-    """A sandbox that is used again, and how many executions use it now."""
+    """A reusable sandbox, and the number of executions that use it now."""
 
     sandbox: Sandbox
     users: int = 0
@@ -34,18 +34,18 @@ class _CachedSandbox:
 
 @define(eq=False)
 class SandboxPhaseExecutor:
-    """Runs phase work in the sandbox, with the session's workspace as its only directory.
+    """Runs phases in the sandbox, with the session's workspace as its only directory.
 
-    Implements `harness.PhaseExecutor`. The sandbox is loaded at the first execution. One
-    sandbox is kept for each workspace; phases in one workspace run one after another. May be used
+    Implements `harness.PhaseExecutor`. The sandbox is loaded at the first execution. Each workspace
+    has one sandbox, which is reused; phases in one workspace run one after another. May be used
     from any thread, and as a context manager that closes it.
 
     Args:
         store: Locates a session's workspace.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
-        kept: The most idle sandboxes kept, 0 or more; the least recently used one is closed first.
-        tools: Functions of the host that the code may call; see `create_sandbox()`.
-        cancel: Stops every execution, from any thread; its result then says so.
+        kept: The most idle sandboxes, 0 or more; the least recently used one is closed first.
+        tools: Host functions that the code may call; see `create_sandbox()`.
+        cancel: Stops every execution, from any thread; its result then reports that.
     """
 
     _store: LocalSessions
@@ -65,25 +65,25 @@ class SandboxPhaseExecutor:
 
     @property
     def kept_sandboxes(self) -> int:
-        """How many sandboxes there are now, those in use included."""
+        """The current number of sandboxes, including those in use."""
         with self._lock:
             return len(self._cached)
 
     def close(self) -> None:
-        """Close the idle sandboxes now, and each other one when its execution has ended.
+        """Close the idle sandboxes now, and each of the others when its execution has ended.
 
-        Nothing is kept from then on; an execution after this has a sandbox for itself. Calling it
-        again does nothing.
+        From then on each execution has a sandbox of its own, and none is reused. Further calls do
+        nothing.
         """
         with self._lock:
             self._closed = True
             self._trim()
 
     def check(self) -> None:
-        """See that the interpreter's files are here; nothing is loaded or compiled.
+        """Check that the interpreter's files exist; nothing is loaded or compiled.
 
         Raises:
-            SandboxUnavailable: They are not; the error says what to do.
+            SandboxUnavailable: They are missing; the error says what to do.
         """
         from ...sandbox.installed.interpreter_files import InterpreterFiles
 
@@ -98,17 +98,17 @@ class SandboxPhaseExecutor:
         fuel: int | None = None,
         files: Mapping[str, bytes | str] | None = None,
     ) -> PhaseResult:
-        """Run code in the session's workspace, which is made (mode 0700) if it is missing.
+        """Run code in the session's workspace, which is created (mode 0700) if missing.
 
-        The policy's limits hold where `deadline_s` (seconds) or `fuel` (WebAssembly instructions)
-        is None.
+        The policy's limits apply if `deadline_s` (seconds) or `fuel` (WebAssembly instructions) is
+        None.
 
         Raises:
-            InvalidSessionId: It is no id. As with every other error, nothing ran.
+            InvalidSessionId: The id is malformed. As with every other error, nothing ran.
             SessionNotFound: The session does not exist.
-            InvalidExecution: A limit, a file or the code is none that the sandbox takes.
+            InvalidExecution: The sandbox does not accept a limit, a file or the code.
             WorkspaceError: The workspace can't be used.
-            WorkspaceBusy: Others ran in the workspace for too long.
+            WorkspaceBusy: The workspace was in use for too long.
             SandboxUnavailable: This machine or process can't run guests.
         """
         workspace = session_workspace(self._store, session_id)
@@ -121,7 +121,7 @@ class SandboxPhaseExecutor:
 
     @contextmanager
     def _sandbox(self, workspace: Path) -> Iterator[Sandbox]:
-        """Lend the sandbox of a workspace; it is not closed meanwhile."""
+        """Yield the sandbox of a workspace; it is not closed during the block."""
         from ...sandbox import create_sandbox
 
         with self._lock:
@@ -141,7 +141,7 @@ class SandboxPhaseExecutor:
                 self._trim()
 
     def _trim(self) -> None:
-        """Close the idle sandboxes that are too many, the least recently used one first."""
+        """Close surplus idle sandboxes, the least recently used first."""
         most = 0 if self._closed else self._most_kept
         idle = [workspace for workspace, cached in self._cached.items() if not cached.users]
         for workspace in idle[: max(len(idle) - most, 0)]:
@@ -149,5 +149,5 @@ class SandboxPhaseExecutor:
 
 
 def make_executor(store: LocalSessions, settings: ExecutorParameters) -> SandboxPhaseExecutor:
-    """Make an executor of its settings."""
+    """Create an executor from its parameters."""
     return SandboxPhaseExecutor(store, settings.policy, tools=settings.tools)

@@ -1,1 +1,1 @@
-"""Workspaces of sessions: kept at checkpoints, brought home, and carried to other machines."""
+"""Workspaces of sessions: saved at checkpoints, applied to checkouts, moved between machines."""

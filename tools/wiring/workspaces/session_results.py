@@ -1,4 +1,4 @@
-"""A session's result, as the repository package takes it: its base, its snapshot, its objects."""
+"""A session's result in the form the repository package needs: base, snapshot and objects."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 
 _MOST_TRIED: Final = 20
-"""How many snapshots are tried as what was brought home before."""
+"""How many snapshots are tried in the search for an earlier applied result."""
 
 
 @frozen
 class SessionResults:
-    """Brings the results of the sessions of one store to where a person works.
+    """Applies the results of one store's sessions to a person's checkout.
 
     Attributes:
-        snapshots: Keeps the sessions' workspaces.
+        snapshots: The sessions' workspaces.
         services: Git, files and time; the real ones if None.
     """
 
@@ -48,24 +48,24 @@ class SessionResults:
         checkout: Path | None = None,
         dry_run: bool = False,
     ) -> Applied:
-        """Apply what a session changed to a checkout: as a whole, or not at all.
+        """Apply a session's changes to a checkout, completely or not at all.
 
         Args:
             session: The session.
-            options: How.
-            at: The checkpoint whose workspace is the result; the workspace as it is now if None.
-            checkout: A folder of the checkout; the one that the session began from if None, and
-                the current folder for a session that began from none.
-            dry_run: Whether nothing is to be done.
+            options: How to apply them.
+            at: The checkpoint whose workspace is the result; the current workspace if None.
+            checkout: A folder of the checkout; if None the one that the session started from, or
+                the current folder for a session without one.
+            dry_run: Whether to change nothing.
 
-        Where an earlier result of the session is committed in the checkout, what came after it is
+        If an earlier result of the session is committed in the checkout, only the later changes are
         applied.
 
         Raises:
             CheckpointNotFound: There is no such checkpoint.
             CheckpointNotKept: It has no snapshot.
             NoSnapshots: The session has no workspace.
-            RepositoryError: As of `repository.apply.apply_result`.
+            RepositoryError: See `repository.apply.apply.apply_result`.
         """
         from ...repository.apply.apply import apply_result, plan_apply
 
@@ -90,18 +90,18 @@ class SessionResults:
             return call(base=earlier)
 
     def export(self, session: SessionContext, folder: Path, *, at: str | int | None = None) -> str:
-        """Write a session's files to a new folder, which appears whole; return the snapshot.
+        """Write a session's files to a new folder, which appears complete; return the snapshot.
 
         Args:
             session: The session.
-            folder: The folder; nothing may be there.
-            at: The checkpoint whose workspace it is; the workspace as it is now if None.
+            folder: The folder; nothing may exist at this path.
+            at: The checkpoint whose workspace to write; the current workspace if None.
 
         Raises:
             CheckpointNotFound: There is no such checkpoint.
             CheckpointNotKept: It has no snapshot.
             NoSnapshots: The session has no workspace.
-            RestoreFailed: There is something at the path.
+            RestoreFailed: Something exists at the path.
             WriteError: The disk or its permissions.
         """
         snapshot = self._snapshot_at(session, at)
@@ -124,7 +124,7 @@ class SessionResults:
         return snapshots
 
     def _snapshot_at(self, session: SessionContext, at: str | int | None) -> str | None:
-        """Return the snapshot that is meant; None for the workspace as it is now, if it is here."""
+        """Return the snapshot to use; None for the current workspace, if it is on this machine."""
         if at is None:
             here = self.snapshots.is_here(session.session_id)
             return None if here else last_kept(session).snapshot
@@ -136,7 +136,7 @@ class SessionResults:
         return found.snapshot
 
     def began_from(self, session_id: str) -> Path | None:
-        """Return the checkout that a session began from; None for one that began from none."""
+        """Return the checkout that a session started from; None if there was none."""
         base = self.snapshots.base_of(session_id)
         return None if base is None else Path(base.work_tree)
 
@@ -147,9 +147,9 @@ def _brought_home(
     plan: Callable[..., Applied],
     files: Sequence[str],
 ) -> str | None:
-    """Return the last snapshot that the checkout's commit has all of, from an earlier apply.
+    """Return the last snapshot that the checkout's commit fully contains, from an earlier apply.
 
-    What the session did since is a change of that, and not of what it began from.
+    The session's later work is a change of that snapshot, not of the session's base.
     """
     from ...repository.apply.apply_plan import ApplyOptions
 
@@ -165,7 +165,7 @@ def _brought_home(
 
 
 def _base(snapshots: Snapshots) -> str:
-    """Return what the work began from; nothing at all for a session without a repository."""
+    """Return the commit that the work started from; an empty tree for a session without one."""
     if not snapshots.repository.has_base:
         return snapshots.empty_tree()
     return snapshots.repository.base_commit()

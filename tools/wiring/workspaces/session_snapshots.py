@@ -1,10 +1,10 @@
-"""The harness's port to snapshots, on git: whose workspace is kept where, and what if it can't be.
+"""The harness's port to snapshots, implemented with git: what is saved where, and what if it fails.
 
-A session of a person's repository needs git, and what goes wrong with it is raised. Any other
-session works without: where git is missing or fails, its checkpoints say why they have no snapshot.
-What a workspace holds (a pipe, too much) never stops a session; its checkpoint says so, too.
+A session of a person's repository needs git, and git's errors are raised. Any other session works
+without git: if it is missing or fails, checkpoints record why they have no snapshot. The content of
+a workspace (a pipe, too much data) never stops a session; the checkpoint records that, too.
 
-The module is long because the two ends of each rule, what is noted and what is let go of, stand
+The module is long because the two ends of each rule, what is noted and what is removed, belong
 together.
 """
 
@@ -51,13 +51,13 @@ from ...workflows.submitted_work import RepositoryNotAllowed, require_repository
 REPOSITORY_NAME: Final = "repository.json"
 """The attachment of a session that works on a person's repository: its base."""
 KEPT_FOLDER: Final = ".repositories"
-"""Where a base of sessions notes which repositories keep a ref for which session."""
+"""The folder of notes about which repositories have a ref for which session."""
 _MARK: Final = "restored"
 _AGENT_SNAPSHOTS: Final = "agent.git"
 _MOVED_BEFORE_TRIM: Final = 20
-"""After so many sessions that came from elsewhere the bound of the files is looked at."""
+"""The number of moves to this machine after which the size of its files is checked."""
 _REFERRED_S: Final = 3600.0
-"""After this long, in seconds, no worker is about to refer to a snapshot that it took."""
+"""The age, in seconds, at which no worker is about to refer to a snapshot that it took."""
 _MAX_NOTE: Final = 1 << 16
 
 _log = get_logger("agentforge.snapshots")
@@ -65,20 +65,20 @@ _log = get_logger("agentforge.snapshots")
 
 @define(eq=False)
 class SessionSnapshots:
-    """Keeps the workspaces of a store's sessions. Implements `harness.snapshot_port`.
+    """Saves the workspaces of a store's sessions. Implements `harness.snapshot_port`.
 
     Args:
-        store: Where the sessions are.
-        git: The program; that of PATH by default.
+        store: The sessions' store.
+        git: The program; the one on PATH by default.
         fs: The file system.
         clock: The time.
-        limits: How much a workspace may hold.
-        lock_timeout_s: How long to wait for another process at the same snapshots, in seconds.
-        packs: Brings workspaces to other machines and from there; None where this is the only
-            one.
-        cache_bytes: How much this machine keeps of sessions, their results among them, before
-            those go that are in the object store and worked on elsewhere, or ended; in bytes.
-        repositories: The folders whose repositories sessions may begin from; any if None.
+        limits: The limits of a workspace's size.
+        lock_timeout_s: How long to wait for another process that uses the same snapshots, in
+            seconds.
+        packs: Moves workspaces to and from other machines; None if this is the only one.
+        cache_bytes: How many bytes of sessions and their results this machine retains before it
+            removes those that are in the object store and ended or are worked on elsewhere.
+        repositories: The folders whose repositories sessions may start from; any if None.
     """
 
     _store: LocalSessions
@@ -94,7 +94,7 @@ class SessionSnapshots:
     _bases: dict[str, Base | None] = field(factory=dict, init=False)
 
     def of(self, session_id: str) -> Snapshots:
-        """Return the snapshots of a session, which need not have any."""
+        """Return the snapshots of a session; there may be none."""
         directory = self._store.session_directory(session_id)
         workspace = self._store.workspace_path(session_id)
         return self._in(session_id, directory / SNAPSHOTS, workspace)
@@ -111,10 +111,10 @@ class SessionSnapshots:
         return Snapshots(repository, clock=self._clock, limits=self._limits)
 
     def fetched(self, session_id: str) -> Snapshots:
-        """Return the snapshots of a session, with those of other machines.
+        """Return the snapshots of a session, including those of other machines.
 
         Raises:
-            WorkspaceElsewhere: They can't be had here.
+            WorkspaceElsewhere: They are not available here.
             ObjectStoreError: The object store does not answer, or a pack is damaged.
         """
         snapshots = self.of(session_id)
@@ -130,10 +130,10 @@ class SessionSnapshots:
         return snapshots
 
     def base_of(self, session_id: str) -> Base | None:
-        """Return what a session works on; None where that is no repository.
+        """Return the base of a session; None if it does not work on a repository.
 
         Raises:
-            SnapshotMissing: What the session notes of it can't be read.
+            SnapshotMissing: The session's note of its base can't be read.
         """
         if session_id in self._bases:
             return self._bases[session_id]
@@ -143,7 +143,7 @@ class SessionSnapshots:
         except ValueError as error:
             directory = self._store.session_directory(session_id)
             raise SnapshotMissing(REPOSITORY_NAME, directory=directory) from error
-        if self._packs is not None:  # asked for at each checkpoint, and never another one
+        if self._packs is not None:  # needed at each checkpoint, and never changes
             self._bases = {session_id: base}
         return base
 
@@ -152,12 +152,12 @@ class SessionSnapshots:
     def attachments(
         self, repository: Path, revision: str, *, with_uncommitted: bool
     ) -> dict[str, bytes]:
-        """Look up a base; see the port.
+        """Return a new session's files about its base; see the port.
 
         Raises:
-            NotARepository: There is no checkout of one.
-            UnknownRevision: It has no such commit.
-            GitUnavailable: There is no git that can be used.
+            NotARepository: The folder is in no checkout of a repository.
+            UnknownRevision: The repository has no such commit.
+            GitUnavailable: No usable git is installed.
         """
         user = UserRepository.at(repository, self._git)
         base = Base.of(user, revision, with_uncommitted=with_uncommitted)
@@ -165,13 +165,13 @@ class SessionSnapshots:
 
     @contextmanager
     def begun_files(self, attachments: Mapping[str, bytes]) -> Iterator[tuple[Path, str]]:
-        """Have the files that a session will begin with, in a temporary folder; and whose they are.
+        """Yield a temporary folder with the files a session will start from, and their owner.
 
         Args:
-            attachments: What `attachments` returned.
+            attachments: The return value of `attachments`.
 
         Raises:
-            BaseUnavailable: They can't be checked out.
+            BaseUnavailable: The files can't be checked out.
         """
         base = Base.decode(attachments[REPOSITORY_NAME])
         also = ", with what is not committed" if base.with_uncommitted else ""
@@ -192,15 +192,15 @@ class SessionSnapshots:
         parent_id: str | None = None,
         more: Collection[str] = (),
     ) -> None:
-        """Have the workspace here as the session left it; see the port.
+        """Bring the workspace to this machine as the session left it; see the port.
 
-        It is noted last that the session is worked in here, so that a kill leaves it where it was.
+        The new machine is recorded last, so that a killed call leaves the workspace where it was.
 
         Raises:
-            WorkspaceElsewhere: It is on another machine, and can't be had here.
+            WorkspaceElsewhere: It is on another machine, and is not available here.
             WorkspaceMoved: Another worker took it up meanwhile.
             ObjectStoreError: The object store does not answer, or a pack is damaged.
-            RestoreFailed: Something in the folder can't be replaced.
+            RestoreFailed: A file in the folder can't be replaced.
         """
         packs = self._packs
         if packs is None:
@@ -236,7 +236,7 @@ class SessionSnapshots:
             trim(self._store, packs.index, packs.here, max_bytes=self._cache_bytes, fs=self._fs)
 
     def is_here(self, session_id: str) -> bool:
-        """Return whether the workspace, as it is now, is on this machine; see the port."""
+        """Return whether the current workspace is on this machine; see the port."""
         packs = self._packs
         if packs is None:
             return True
@@ -246,11 +246,12 @@ class SessionSnapshots:
     def prepare(self, session_id: str) -> WorkspacePrepared | None:
         """Check out the base of a session that has one; see `repository.base.check_out`.
 
-        On a machine that has its first snapshot from another one, that is what is checked out.
+        On a machine that has the session's first snapshot from another one, that snapshot is
+        checked out.
 
         Raises:
-            RepositoryNotAllowed: It is none of those that sessions may begin from here.
-            WorkspaceElsewhere: It is not on this machine.
+            RepositoryNotAllowed: Sessions may not start from this repository here.
+            WorkspaceElsewhere: The workspace is not on this machine.
         """
         base = self.base_of(session_id)
         if base is None:
@@ -280,8 +281,8 @@ class SessionSnapshots:
         """Return the person's repository of a session's base.
 
         Raises:
-            RepositoryNotAllowed: It is none of those that sessions may begin from here.
-            NotARepository: It is not there, or another one is.
+            RepositoryNotAllowed: Sessions may not start from this repository here.
+            NotARepository: The repository is missing, or is a different one.
         """
         if self._repositories is not None:
             require_repository(base.work_tree, self._repositories)
@@ -303,11 +304,11 @@ class SessionSnapshots:
         parent_id: str | None = None,
         more: Collection[str] = (),
     ) -> None:
-        """Make a workspace what a snapshot says, once for each mark; see the port.
+        """Restore a snapshot into a workspace, once for each mark; see the port.
 
         Raises:
             SnapshotMissing: Neither the session nor its parent has the snapshot.
-            RestoreFailed: Something in the workspace can't be replaced.
+            RestoreFailed: A file in the workspace can't be replaced.
         """
         snapshots = self.of(session_id)
         with suppress(FileNotFoundError, ValueError):
@@ -330,7 +331,7 @@ class SessionSnapshots:
         parent_id: str,
         more: Collection[str],
     ) -> None:
-        """Make a fork's repository with its parent's snapshot."""
+        """Create a fork's repository with its parent's snapshot."""
         base = self.base_of(session_id)
         if base is None:
             snapshots.repository.make()
@@ -345,10 +346,10 @@ class SessionSnapshots:
         self._push(session_id, snapshots)
 
     def _is_kept_by_user(self, session_id: str, base: Base) -> bool:
-        """Have a person's repository keep the base; return whether it is there.
+        """Pin the base in the person's repository; return whether the base is there.
 
         Raises:
-            RepositoryError: It is not there, and this is the only machine.
+            RepositoryError: It is missing, and this is the only machine.
         """
         try:
             user = self._user_repository(base)
@@ -363,12 +364,13 @@ class SessionSnapshots:
         return True
 
     def take(self, session_id: str, label: str) -> SnapshotTaken:
-        """Keep the workspace as it is; see the port and the module.
+        """Save the current workspace; see the port and the module.
 
         Raises:
             RepositoryError: The session works on a repository, and git failed.
-            DurableError: It works on one, and the disk failed.
-            ObjectStoreError: Other machines need it, and the object store does not answer.
+            DurableError: The session works on a repository, and the disk failed.
+            ObjectStoreError: Other machines need the workspace, and the object store does not
+                answer.
         """
         if not self._store.workspace_path(session_id).is_dir():
             return SnapshotTaken()
@@ -389,7 +391,7 @@ class SessionSnapshots:
         return SnapshotTaken(snapshot=taken.id)
 
     def empty(self, session_id: str) -> SnapshotTaken:
-        """Keep a workspace that holds nothing; see the port."""
+        """Save an empty workspace; see the port."""
         snapshots = self.of(session_id)
         try:
             snapshots.repository.make()
@@ -405,11 +407,11 @@ class SessionSnapshots:
         return SnapshotTaken(unkept=_first_sentence(str(error)))
 
     def require(self, session_id: str, snapshot: str) -> None:
-        """Raise unless there is such a snapshot.
+        """Raise unless a snapshot exists.
 
         Raises:
-            SnapshotMissing: There is none.
-            NoSnapshots: The session has none at all.
+            SnapshotMissing: The snapshot does not exist.
+            NoSnapshots: The session has no snapshots at all.
         """
         self.fetched(session_id).get(snapshot)
 
@@ -426,8 +428,8 @@ class SessionSnapshots:
 
         Raises:
             NoSnapshots: The session has none.
-            SnapshotMissing: One of them is not there.
-            SnapshotRefused: The workspace as it is now can't be kept, and so not be compared.
+            SnapshotMissing: One of them does not exist.
+            SnapshotRefused: The current workspace can't be saved, and so can't be compared.
         """
         snapshots = self.fetched(session_id)
         if before is None and after is None and not snapshots.repository.exists:
@@ -439,9 +441,9 @@ class SessionSnapshots:
         return snapshots.changes(first, second, patch=patch, paths=paths)
 
     def sweep(self, session_id: str, wanted: Collection[str]) -> None:
-        """Remove the snapshots that nothing refers to; see the port.
+        """Remove unreferenced snapshots; see the port.
 
-        Where there are many files of objects, they are packed into one.
+        If the repository has many object files, pack them into one.
         """
         snapshots = self.of(session_id)
         if not snapshots.repository.exists:
@@ -459,7 +461,7 @@ class SessionSnapshots:
             _log.warning("snapshot.not_swept", session_id=session_id, error=str(error))
 
     def disk_bytes(self, session_id: str) -> int:
-        """Return what the snapshots of a session take up on the disk, in bytes."""
+        """Return the disk space of a session's snapshots, in bytes."""
         return self.of(session_id).repository.disk_bytes()
 
     # ------------------------------------------------------------------------- to other machines
@@ -474,12 +476,12 @@ class SessionSnapshots:
         return None if base is None else base.commit
 
     def _agent(self, session_id: str) -> Snapshots:
-        """Return the snapshots of what the agent's program keeps of its own."""
+        """Return the snapshots of the agent program's own state."""
         directory = self._store.session_directory(session_id)
         return self._in(session_id, directory / _AGENT_SNAPSHOTS, directory / AGENT_STATE)
 
     def _push_agent(self, session_id: str) -> None:
-        """Store the agent's state; without it the program begins its conversation anew."""
+        """Store the agent's state; without it the program would start a new conversation."""
         snapshots = self._agent(session_id)
         if self._packs is None or not snapshots.repository.workspace.is_dir():
             return
@@ -492,7 +494,7 @@ class SessionSnapshots:
             _log.warning("agent.state_not_stored", session_id=session_id, error=str(error))
 
     def _take_up_agent(self, session_id: str) -> None:
-        """Make the agent's state that of the last checkpoint."""
+        """Restore the agent's state of the last checkpoint."""
         packs = self._packs
         if packs is None:
             return
@@ -504,7 +506,7 @@ class SessionSnapshots:
             snapshots.restore(newest)
 
     def _discard(self, session_id: str, name: str) -> None:
-        """Remove a folder of a session's directory, if it is there."""
+        """Remove a folder of a session's directory, if it exists."""
         directory = self._store.session_directory(session_id)
         with (
             suppress(FileNotFoundError),
@@ -516,7 +518,7 @@ class SessionSnapshots:
     # ------------------------------------------------------------------- refs of deleted sessions
 
     def _note_ref(self, session_id: str, base: Base) -> None:
-        """Note, before it is made, that a person's repository has a ref for a session."""
+        """Record that a person's repository has a ref for a session, before the ref is created."""
         folder = self._store.base_path / KEPT_FOLDER
         make_durable_directory(self._fs, folder)
         with AtomicFileWriter(folder / f"{session_id}.json", fs=self._fs) as file:
@@ -525,8 +527,8 @@ class SessionSnapshots:
     def forget_deleted(self) -> None:
         """Remove the refs of sessions that are neither in the store nor in its trash.
 
-        What can't be removed, since its repository is not there or git fails, stays noted, and is
-        tried again.
+        A ref that can't be removed, because its repository is missing or git fails, stays recorded
+        and is retried later.
         """
         folder = self._store.base_path / KEPT_FOLDER
         kept: set[str] | None = None
@@ -545,7 +547,7 @@ class SessionSnapshots:
     def _drop(self, note: Path, session_id: str) -> None:
         with note.open("rb") as file:
             work_tree = Path(json.loads(file.read(_MAX_NOTE))["work_tree"])
-        if work_tree.is_dir():  # else the repository went, and the ref with it
+        if work_tree.is_dir():  # else the repository was deleted, and the ref with it
             drop_ref(UserRepository.at(work_tree, self._git), session_id)
             _log.info("snapshot.ref_removed", session_id=session_id, repository=str(work_tree))
         note.unlink(missing_ok=True)
@@ -563,7 +565,7 @@ def _notes(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _in_trash(base: Path) -> set[str]:
-    """Return the sessions that a prune put into the trash, from where they may come back."""
+    """Return the sessions in the trash of a prune, which may still be restored."""
     from ...prune.removal.trash import list_trash
 
     try:
@@ -574,5 +576,5 @@ def _in_trash(base: Path) -> set[str]:
 
 
 def _first_sentence(text: str) -> str:
-    """Return an error's first sentence for the history, where its advice comes too late."""
+    """Return an error's first sentence for the history, in which its advice would come too late."""
     return text.split(". ", 1)[0][:500].encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Agents, which do the work of a phase: the port to them, and `choice`, which finds one by name.
+"""Agents, which do the work of a phase: their port, and `choice`, which finds one by name.
 
-Those of this package are in `agents.running`, and are found as those of other packages are.
+This package's own agents are in `agents.running`; they are found like those of other packages.
 """

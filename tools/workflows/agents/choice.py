@@ -1,4 +1,4 @@
-"""From the words that name an agent to the agent."""
+"""Find the agent that a text on the command line names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .port import AgentChoice, AgentParameters, PhaseAgent
 RECORDED: Final = "recorded:"
 HTTP: Final = ("openai:", "anthropic:")
 PROGRAMS: Final = ("claude", "codex", "gemini", "opencode")
-"""The agent programs that are asked by their names."""
+"""The agent programs that can be named."""
 _OWN: Final = {"command": "command", "recorded": "recorded", "openai": "http", "anthropic": "http"}
 AGENTS: Final = Register(
     "agents",
@@ -25,8 +25,8 @@ AGENTS: Final = Register(
         for name, module in (_OWN | dict.fromkeys(PROGRAMS, "program")).items()
     },
 )
-"""What makes an agent, by the word before the first colon: called with the whole text and
-`AgentParameters`, it returns a `PhaseAgent`, or raises ValueError where the text names none."""
+"""Factories of agents, by the word before the first colon: called with the whole text and
+`AgentParameters`, each returns a `PhaseAgent`, or raises ValueError if the text is invalid."""
 _NAME: Final = re.compile(r"([a-z][a-z0-9_-]{0,63})(?::.*)?", re.DOTALL)
 _KINDS: Final = frozenset({"command", "recorded", "http", "program", "plugin"})
 
@@ -34,7 +34,7 @@ _KINDS: Final = frozenset({"command", "recorded", "http", "program", "plugin"})
 def parse_agent(
     text: str, *, timeout_s: float | None = None, max_output: int | None = None
 ) -> AgentChoice:
-    """Read how an agent is named on a command line.
+    """Parse the name of an agent on the command line.
 
     Args:
         text: `claude` or `codex`, with `:MODEL` for a model; `recorded:DIR`; `openai:MODEL`,
@@ -44,9 +44,8 @@ def parse_agent(
         max_output: The most tokens of an endpoint's answer.
 
     Raises:
-        ValueError: It names nothing, a command whose quotes are not closed, or an address that is
-            none.
-        PluginUnusable: The package that adds it is broken.
+        ValueError: The text is empty, a command with an unclosed quote, or an invalid address.
+        PluginUnusable: The plugin's package is broken.
     """
     if text.startswith(RECORDED):
         directory = text.removeprefix(RECORDED)
@@ -56,7 +55,7 @@ def parse_agent(
     kind = _kind_of(text)
     choice = AgentChoice(kind=kind, value=text, timeout_s=timeout_s, max_output=max_output)
     if kind != "program":
-        make_agent(choice)  # says what is wrong with it
+        make_agent(choice)  # raises if the agent can't be made
     return choice if kind in {"http", "plugin"} else evolve(choice, max_output=None)
 
 
@@ -77,14 +76,14 @@ def _kind_of(text: str) -> str:
 
 
 def check_agent(agent: PhaseAgent, *, first_phase: str | None = None) -> None:
-    """See whether an agent can be asked, before anything is begun for it; it is not asked.
+    """Check that an agent is available, before anything is started for it; the agent is not called.
 
     Args:
-        agent: The agent; one that has no `check` is taken as it is.
-        first_phase: The phase that it is asked for first, or None where that is not known.
+        agent: The agent; one without `check` passes.
+        first_phase: The first phase that calls it, or None if unknown.
 
     Raises:
-        AgentUnavailable: It can't.
+        AgentUnavailable: The agent is not available.
     """
     check_phase = getattr(agent, "check_phase", None)
     if first_phase is not None and callable(check_phase):
@@ -100,16 +99,16 @@ def make_agent(
     runner: ProgramRunner | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> PhaseAgent:
-    """Make the agent that was named.
+    """Create the agent of a choice.
 
     Args:
         choice: The agent.
-        runner: What runs a command or a program; as this process's own if None.
-        environment: The environment of either; this process's own if None.
+        runner: Runs a command or a program; as this process runs programs if None.
+        environment: The environment of a command or program; this process's own if None.
 
     Raises:
-        ValueError: Its kind is none that is known here, or its value is none.
-        PluginUnusable: The package that adds it is broken.
+        ValueError: The kind is unknown here, or the value is invalid.
+        PluginUnusable: The plugin's package is broken.
         AgentUnavailable: It needs an extra that is not installed.
     """
     kind, text = choice.kind, choice.text

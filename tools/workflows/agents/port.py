@@ -1,9 +1,9 @@
-"""The port to the agent that does the work of a phase, and the values that go through it.
+"""The port to the agent that does the work of a phase, and the values that pass through it.
 
-An agent is asked once and answers once. Most give text for text: they see no session and no disk;
-what they are to know stands in the request, what they want done stands in the answer. So any
-command line, any model behind HTTP and any directory of recorded answers can be one. An agent that
-edits in place works in a copy of the session's workspace; its answer is what it changed there.
+An agent gets one request and returns one answer. Most exchange text: they see no session and no
+disk; the request has all they need to know, the answer all they want done. So any command line,
+any model behind HTTP and any directory of recorded answers can be an agent. An agent that edits in
+place works in a copy of the session's workspace; its answer is what it changed there.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ def _frozen_texts(value: Mapping[str, str]) -> Mapping[str, str]:
 
 @frozen(kw_only=True)
 class AgentChoice:
-    """Which agent does the work, so that another process can call the same one.
+    """The agent that does the work, in a form from which another process can make the same one.
 
     Attributes:
-        kind: "command", "program", "recorded", "http", or "plugin" for one that a package adds.
+        kind: "command", "program", "recorded", "http", or "plugin" for an agent of a plugin.
         value: The command line, the program's name, the directory of recordings, the model's
             address, or the plugin's name with what follows it.
         timeout_s: How long an answer may take, in seconds, or None for the agent's default.
         max_output: The most tokens of an endpoint's answer, or None for the default.
-        network: Whether a command that edits in place has the network; unsealed if so.
-        environment: The names of the variables that it is given of this process's environment.
+        network: Whether a command that edits in place has the network, and so is not sealed.
+        environment: The names of this process's variables that the agent gets.
     """
 
     kind: str
@@ -47,19 +47,19 @@ class AgentChoice:
 
     @property
     def text(self) -> str:
-        """How `--agent` names it."""
+        """The agent's name as `--agent` takes it."""
         return f"recorded:{self.value}" if self.kind == "recorded" else self.value
 
 
 @frozen(kw_only=True)
 class AgentParameters:
-    """What an agent is made with.
+    """The parameters of a new agent.
 
     Attributes:
         timeout_s: How long an answer may take, in seconds, or None for the agent's default.
         max_output: The most tokens of an endpoint's answer, or None for the default.
-        runner: What runs a command or a program; as this process's own if None.
-        environment: The environment of either; this process's own if None.
+        runner: Runs a command or a program; as this process runs programs if None.
+        environment: The environment of a command or program; this process's own if None.
     """
 
     timeout_s: float | None = None
@@ -69,18 +69,18 @@ class AgentParameters:
 
 
 MAX_CALL_TOKENS: Final = 1_000_000_000
-"""The most that a call can cost, each way: what is beyond is no count, and no session holds it."""
+"""The largest cost of a call, each way; more is no valid count, and no session can hold it."""
 
 
 @frozen(kw_only=True)
 class TokenUsage:
-    """What a call cost.
+    """The cost of a call.
 
     Attributes:
-        input_tokens: Tokens that went in, 0 to a thousand million.
-        output_tokens: Tokens that came out, 0 to a thousand million.
-        estimated: Whether we counted them (3 bytes of UTF-8 a token) because the agent did not
-            say.
+        input_tokens: Tokens of input, 0 to a thousand million.
+        output_tokens: Tokens of output, 0 to a thousand million.
+        estimated: Whether we estimated them (3 bytes of UTF-8 per token) because the agent did not
+            report them.
     """
 
     input_tokens: int
@@ -104,36 +104,36 @@ class TokenUsage:
 
     @property
     def total(self) -> int:
-        """Both together."""
+        """Input and output tokens together."""
         return self.input_tokens + self.output_tokens
 
 
 AgentOption = Option
-"""One of the answers that a question offers; what an agent offers, a person is offered."""
+"""One of the answers that a question offers; a person sees it as the agent wrote it."""
 
 AgentQuestion = Question
-"""Something that only a person can decide; what an agent asks, a person is asked."""
+"""Something that only a person can decide; a person sees it as the agent wrote it."""
 
 
 @frozen(kw_only=True)
 class AgentRequest:
-    """One call of an agent.
+    """One request to an agent.
 
     Attributes:
-        session_id: The session that it is made for.
+        session_id: The session.
         workflow: The workflow's name.
         phase: The phase.
         attempt: Which attempt at the phase, from 1.
         turn: Which attempt at the phase in the whole session, from 1; more than `attempt` when
             the workflow came back to the phase.
         call: Which call of this attempt, from 1; a second one follows answered questions.
-        briefing: What the session says of itself.
-        prompt: All that the agent reads, briefing and files included: what adapters send.
-        files: The files that matter, by path; they stand in the prompt too.
-        tokens_left: What the call may cost, in tokens, before the session would overspend.
+        briefing: The session's briefing.
+        prompt: Everything that the agent reads, including briefing and files; adapters send this.
+        files: The relevant files, by path; the prompt contains them, too.
+        tokens_left: What the call may cost, in tokens, before the session exceeds its budget.
         prompt_digest: SHA-256 of the prompt in UTF-8, hexadecimal.
-        state: What the answer before this one named as the agent's own state, or None.
-        refuse: Says why the phase may not write or delete a path, or None where it may.
+        state: The name of the agent's own state from the previous answer, or None.
+        refuse: Returns why the phase may not write or delete a path; None if it may.
     """
 
     session_id: str
@@ -159,8 +159,8 @@ class EditedFile:
 
     Attributes:
         path: Relative to the workspace.
-        content: All of it.
-        executable: Whether it can be run; None: as the file is that it replaces.
+        content: The complete content.
+        executable: Whether it is executable; None: as the file that it replaces.
     """
 
     path: str
@@ -170,13 +170,13 @@ class EditedFile:
 
 @frozen(kw_only=True)
 class WorkspaceChange:
-    """What an agent that edits in place changed.
+    """The changes of an agent that edits in place.
 
     Attributes:
-        written: The files that it made or changed.
-        deleted: The paths of those that it removed.
-        refused: What it changed besides and may not, each path with the reason; put back.
-        dropped: Caches and files that the project's rules ignore, which are not taken.
+        written: The files that it created or changed.
+        deleted: The paths of the files that it removed.
+        refused: Changes that it may not make, each path with the reason; they are undone.
+        dropped: Caches and files ignored by the project's rules; they are not taken.
         sealed: Whether it worked without any network.
     """
 
@@ -189,14 +189,14 @@ class WorkspaceChange:
 
 @frozen(kw_only=True)
 class AgentAnswer:
-    """What an agent said, and what it did if it edits in place.
+    """An agent's text, and its changes if it edits in place.
 
     Attributes:
-        text: Markdown; see `workflows.answers`.
-        usage: What it cost; None if the agent does not know.
-        questions: What it asks, besides any that stand in the text.
-        change: What it changed, if it edits in place; else its files stand in the text.
-        state: Names its own state, for its next request; None if it has none.
+        text: Markdown; see `workflows.prompts.answers`.
+        usage: The cost; None if the agent does not know.
+        questions: Its questions, besides any in the text.
+        change: Its changes if it edits in place; otherwise its files are in the text.
+        state: The name of its own state, for its next request; None if it has none.
     """
 
     text: str
@@ -208,13 +208,13 @@ class AgentAnswer:
 
 @frozen(kw_only=True)
 class AgentIdentity:
-    """Who an agent is, as traces and metrics tell agents apart; no secret is in it.
+    """An agent's identity in traces and metrics; it contains no secret.
 
     Attributes:
         name: The program or the model.
-        provider: Whose it is, as the GenAI semantic conventions of OpenTelemetry name providers.
-        operation: "chat" for a model that is asked directly, "invoke_agent" for a program.
-        model: The model that is asked for, or None where the agent's own default is.
+        provider: The vendor, as OpenTelemetry's GenAI semantic conventions name providers.
+        operation: "chat" for a model called directly, "invoke_agent" for a program.
+        model: The requested model, or None for the agent's default.
         host: The endpoint's host, or None.
         port: Its port, or None.
     """
@@ -229,50 +229,50 @@ class AgentIdentity:
 
 @runtime_checkable
 class PhaseAgent(Protocol):
-    """Does the thinking of a phase.
+    """Answers the prompt of a phase.
 
-    Asked of every implementation: the call returns or raises `AgentFailed` within its own time
-    limit and leaves no process of its own behind; it changes no file of the session. One that edits
-    in place does so in a copy.
+    Every implementation guarantees: the call returns or raises `AgentFailed` within its own time
+    limit, leaves no process of its own behind, and changes no file of the session. An agent that
+    edits in place does so in a copy.
 
-    One that has an `identity`, an `AgentIdentity`, goes by that in traces and metrics; any other by
+    Traces and metrics name an agent by its `identity`, an `AgentIdentity`, if it has one, else by
     its description.
     """
 
     @property
     def description(self) -> str:
-        """Name the agent in one line, for the history; no secret is in it."""
+        """The agent in one line, for the history; it contains no secret."""
         ...
 
     def answer(self, request: AgentRequest) -> AgentAnswer:
         """Answer a request.
 
         Args:
-            request: All there is to know.
+            request: Everything the agent needs to know.
 
         Raises:
-            AgentFailed: There is no answer; the error says why and whether trying again can help.
+            AgentFailed: There is no answer; the error says why, and whether a retry can help.
         """
         ...
 
 
 class AgentFailed(HarnessError):
-    """An agent gave no answer; nothing was changed by it."""
+    """An agent gave no answer; it changed nothing."""
 
     may_recover = True
-    """Whether another try may go better: a crash may, a missing command won't."""
+    """Whether a retry can help: after a crash it can, with a missing command it can't."""
     message = "{reason}"
     reason: str
     agent: str
     """The agent's description."""
     output: str = ""
-    """The end of what it printed, if anything."""
+    """The end of its output, if any."""
     usage: TokenUsage | None = None
-    """What the call cost all the same, if the agent said so."""
+    """The cost of the call in spite of the failure, if the agent reported it."""
 
     @property
     def said(self) -> str:
-        """The end of what it printed, on one line."""
+        """The end of its output, on one line."""
         return " ".join(self.output.split())[-300:]
 
 
@@ -296,7 +296,7 @@ class AgentCrashed(AgentFailed, kw_only=True):
     exit_code: int
     """Its exit code; negative: the signal that ended it."""
     answered: bool = False
-    """Whether it had written anything of an answer before."""
+    """Whether it had already written part of an answer."""
 
     def __str__(self) -> str:
         code = self.exit_code
@@ -306,13 +306,13 @@ class AgentCrashed(AgentFailed, kw_only=True):
 
 
 class AgentCutOff(AgentFailed, kw_only=True):
-    """An answer did not fit into the tokens that it may have; another try would end likewise."""
+    """An answer did not fit into its limit of tokens; a retry would end the same way."""
 
     reason: str = ""
     limit: int
-    """How many tokens it may have."""
+    """The limit, in tokens."""
     by_budget: bool = False
-    """Whether that is what the session's budget has left, and not the agent's limit."""
+    """Whether the session's budget set the limit, and not the agent."""
 
     def __str__(self) -> str:
         whose, remedy = (
@@ -327,7 +327,7 @@ class AgentCutOff(AgentFailed, kw_only=True):
 
 
 class AgentUnavailable(AgentFailed, kw_only=True):
-    """An agent can't be asked at all; another try would end the same way."""
+    """An agent is not available at all; a retry would end the same way."""
 
     may_recover = False
     message = "the agent ({agent}) can't be asked: {problem}"

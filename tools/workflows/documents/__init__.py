@@ -1,1 +1,1 @@
-"""The files that order work: workflows and specifications, in both forms."""
+"""The documents that describe work: workflows and specifications, in both forms."""

@@ -1,4 +1,4 @@
-"""Reads the phases and file groups of an agent's workflow, whose snapshot has the same form."""
+"""Reads the phases and file groups of an agent's workflow; file and snapshot have the same form."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .workflow_form import WorkflowForm, at_most, seconds
 MAX_PROMPT_CHARS: Final = 20_000
 MAX_GROUPS: Final = 20
 _REFUSED_GATE: Final = Gate(kind="script", code="")
-"""Stands for a gate whose fault is recorded already, and has none of its own."""
+"""Replaces a gate whose fault is already recorded, so that it causes no further one."""
 
 
 class AgentForm(WorkflowForm):
     """Reads an agent's workflow."""
 
     def own_fields(self, fields: Fields) -> dict[str, Any]:
-        """Take role, file groups and phases."""
+        """Read role, file groups and phases."""
         needs = fields.flag("needs_specification")
         role = fields.text("role", required=True, judge=_prompt)
         mode = fields.one_of("agent_mode", AGENT_MODES, None)
@@ -105,5 +105,5 @@ def _path_problem(path: str) -> str | None:
 
 
 def _place_problem(path: str) -> str | None:
-    """Return what is wrong with a path whose `/` at the end says that it is a directory."""
+    """Return what is wrong with a path that may end in `/` because it is a directory."""
     return _path_problem(path.removesuffix("/"))

@@ -1,4 +1,4 @@
-"""Which paths belong to a component: files, directories that end in `/`, and globs; pure."""
+"""The paths of a component: files, directories that end in `/`, and globs; pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_in(path: str, place: str) -> bool:
 
 
 def is_in_any(path: str, places: Iterable[str]) -> bool:
-    """Return whether a path is one of some places, or in one of them."""
+    """Return whether a path is one of some places or in one of them."""
     return any(is_in(path, place) for place in places)
 
 
@@ -30,5 +30,5 @@ def is_test_path(component: Component, path: str) -> bool:
 
 
 def is_python_test(path: str) -> bool:
-    """Return whether a file goes by the name of a Python test, as pytest collects them."""
+    """Return whether pytest would collect a file of this name as a test."""
     return _PYTHON_TEST.fullmatch(path) is not None

@@ -1,9 +1,9 @@
-"""Which entities, errors and criteria of a requirement document belong to which component; pure.
+"""Assign entities, errors and criteria of a requirement document to its components; pure.
 
-The document does not say which criterion binds which component. A criterion belongs to the
-components that a requirement or the criterion itself names under `components`; else to those of
-whose methods one is called in it (`record_tokens(50000)`), or one of whose fields stands in its
-`then` (`tokens_used`); else, as it speaks of the whole, to the component that is named last.
+The document does not say which criterion applies to which component. A criterion belongs to the
+components that a requirement or the criterion itself names under `components`; else to those that
+have a method called in it (`record_tokens(50000)`), or a field named in its `then`
+(`tokens_used`); else, because it concerns the whole, to the last component.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .specification import Component, Criterion, Entity
 
 @frozen(kw_only=True)
 class BoundCriterion:
-    """A criterion with what says to which components it belongs.
+    """A criterion, and what decides which components it belongs to.
 
     Attributes:
         criterion: The criterion.
-        names: The components that are named with it.
-        calls: The methods that it calls.
-        fields: What its `then` may name of a component.
+        names: The components named with it.
+        calls: The methods it calls.
+        fields: The names in its `then` that may be a component's fields.
     """
 
     criterion: Criterion
@@ -38,7 +38,7 @@ def with_parts(
     errors: list[Entity],
     criteria: list[BoundCriterion],
 ) -> list[Component]:
-    """Give each component its entities, its errors and its criteria."""
+    """Return the components with their entities, errors and criteria."""
     last = len(components) - 1
     owned: list[list[Entity]] = [[] for _ in components]
     for entity, layer in entities:
@@ -80,7 +80,7 @@ def with_parts(
 
 
 def _is_of(entity: str, layer: str, component: Component) -> bool:
-    """Whether an entity belongs to a component: by its methods, its name or its layer."""
+    """Return whether an entity belongs to a component: by its methods, its name or its layer."""
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", entity).lower()
     methods = {group.name for group in component.entities}
     last_word = component.component_id.rsplit("_", 1)[-1]

@@ -1,4 +1,4 @@
-"""What a Python module offers, and what it imports, by its source; pure. Nothing is imported."""
+"""The public names and imports of a Python module, from its source; pure, nothing is imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def parse_module(source: str) -> ast.Module | None:
-    """Parse a module; None where it is no Python that this one reads."""
+    """Parse a module; None if this Python can't parse it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -22,13 +22,13 @@ def parse_module(source: str) -> ast.Module | None:
 
 
 def imported_modules(tree: ast.Module, package: tuple[str, ...]) -> list[str]:
-    """Return the dotted names of what a module imports, each once, as they stand in it.
+    """Return the dotted names of a module's imports, each once, in their order.
 
     `from a import b` gives `a` and `a.b`: either may be the module.
 
     Args:
         tree: The module.
-        package: The package that it is in, for relative imports.
+        package: The module's package, for relative imports.
     """
     found: dict[str, None] = {}
     for node in ast.walk(tree):
@@ -48,12 +48,12 @@ def imported_modules(tree: ast.Module, package: tuple[str, ...]) -> list[str]:
 
 
 def signatures(tree: ast.Module) -> str:
-    """Return what a module offers: its public classes, functions and constants, without bodies."""
+    """Return a module's public classes, functions and constants, without bodies."""
     try:
         lines = list(_document(tree, "")) + [
             line for node in tree.body for line in _statement(node, "")
         ]
-    except (RecursionError, ValueError):  # what no person wrote
+    except (RecursionError, ValueError):  # deeper than anything a person writes
         return ""
     return "\n".join(lines) + "\n" if lines else ""
 

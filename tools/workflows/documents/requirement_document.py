@@ -1,8 +1,8 @@
-"""The requirement document as a specification: the YAML that orders work is what builds it.
+"""Read a requirement document as a specification.
 
 Such a document describes a feature: components (name, module, impl_file, test_file, and methods
 with behavior and errors), requirements with acceptance criteria (given, when, then), entities,
-interfaces, workflows, error handling, open questions. docs/spec-format.md describes it for people.
+interfaces, workflows, error handling, open questions. Users find it in docs/spec-format.md.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ _FIELD: Final = re.compile(r"\b[a-z]\w*_\w+\b")
 
 
 def is_requirement_document(root: MappingNode) -> bool:
-    """Whether a document is one of requirements, and not in the form that SPEC writes."""
+    """Return whether a document has requirements, and not the form that SPEC writes."""
     return "schema_version" not in root and not _SECTIONS.isdisjoint(root)
 
 
 class RequirementReader:
-    """Makes a specification of a requirement document; what is wrong goes to the faults."""
+    """Builds a specification from a requirement document; records every fault."""
 
     def __init__(self, faults: Faults, text: str) -> None:
         self._faults = faults
         self._text = text
 
     def specification(self, root: MappingNode) -> Specification | None:
-        """Read the document; None if anything is wrong with it."""
+        """Read the document; None if it has any fault."""
         fields = Fields(root, "", self._faults)
         title, version, status = self._metadata(fields)
         components = read_components(
@@ -94,7 +94,7 @@ class RequirementReader:
         version = inner.name("version", _VERSION, "it is one to three numbers, as 1.0; quote it")
         status = inner.one_of("status", STATUSES, None, required=True)
         for name in ("created_date", "updated_date", "description", "authors"):
-            inner.take(name)  # a date may be written without quotes
+            inner.take(name)  # a date may be unquoted, so that it is no text
         inner.done()
         return title, version, status
 
@@ -276,13 +276,13 @@ class RequirementReader:
         return found
 
     def _named(self, fields: Fields, key: str) -> None:
-        """See that each of a list has a name; what else it says is for the reader."""
+        """Check that each item of a list has a name; the rest is for readers and not checked."""
         for inner in fields.each(key):
             inner.text("name", required=True)
 
 
 def _of_methods(methods: list[Member]) -> list[Entity]:
-    """Group a component's methods by the class they belong to."""
+    """Group a component's methods by their class."""
     groups: dict[str, list[Member]] = {}
     for one in methods:
         owner, _, name = one.name.rpartition(".")
@@ -291,7 +291,7 @@ def _of_methods(methods: list[Member]) -> list[Entity]:
 
 
 def _import_root(location: str, module: str) -> str:
-    """Return the folder that a module's imports begin in, as it follows from its file."""
+    """Return the folder where a module's imports begin, derived from its file."""
     for ending in (".py", "/__init__.py"):
         path = module.replace(".", "/") + ending
         if location.endswith(f"/{path}"):

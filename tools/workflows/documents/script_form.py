@@ -1,4 +1,4 @@
-"""Reads the phases and inputs of a workflow of scripts, from its file or from its snapshot."""
+"""Reads the phases and inputs of a workflow of scripts, from its file or its snapshot."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..workflow import Input, Phase, Script
 from .workflow_form import WorkflowForm, at_most, not_utf8, read_limited, seconds
 
 MAX_SCRIPT_BYTES: Final = 1 << 20
-"""Largest script."""
+"""The largest script, in bytes."""
 MAX_SCRIPTS_BYTES: Final = 4 << 20
-"""The most that all scripts of a workflow have together."""
+"""The largest total size of a workflow's scripts, in bytes."""
 MAX_INPUTS_BYTES: Final = 8 << 20
-"""The most that all inputs of a workflow have together."""
+"""The largest total size of a workflow's inputs, in bytes."""
 MAX_FILES: Final = 1000
 """The most inputs of a workflow, and the most artifacts that one phase names."""
 
@@ -28,8 +28,8 @@ MAX_FILES: Final = 1000
 class ScriptForm(WorkflowForm):
     """Reads a workflow of scripts.
 
-    With a directory it reads a file that a person wrote, where scripts and inputs are named;
-    without one, a snapshot, where they are inlined.
+    With a directory it reads a file that a person wrote, which names scripts and inputs;
+    without one, a snapshot, which contains them.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ScriptForm(WorkflowForm):
         self._lines: dict[str, int] = {}
 
     def own_fields(self, fields: Fields) -> dict[str, Any]:
-        """Take phases and inputs."""
+        """Read phases and inputs."""
         isolation = (
             fields.text("isolation")
             if self._directory is None
@@ -56,7 +56,7 @@ class ScriptForm(WorkflowForm):
         }
 
     def phase(self, fields: Fields) -> Phase:
-        """Read a phase, whose name is new."""
+        """Read a phase; its name must be new."""
         name = fields.name("name", NAME_RE, NAME_RULE) or ""
         if name and name in self._lines:
             former = self._lines[name]
@@ -81,7 +81,7 @@ class ScriptForm(WorkflowForm):
         return phase
 
     def _code(self, fields: Fields) -> str:
-        """Take the source of a phase, from its own text or from its file."""
+        """Return the source of a phase, from its own text or from its file."""
         names_file = self._directory is not None and fields.has("script")
         if fields.has("code") and names_file:
             fields.refuse("script", "stands beside code; keep one of the two")
@@ -125,7 +125,7 @@ class ScriptForm(WorkflowForm):
         return code
 
     def _file(self, fields: Fields, key: str, named: str, limit: int) -> bytes | None:
-        """Read a file that the workflow names; None, and a fault, if that can't be done."""
+        """Read a file that the workflow names; None if that fails, with the fault recorded."""
         if not named:
             fields.fault(key, "is empty")
             return None
@@ -189,14 +189,14 @@ class ScriptForm(WorkflowForm):
 
 
 class _Targets:
-    """The inputs' paths, which can't all be in one workspace."""
+    """The inputs' paths, checked for conflicts within one workspace."""
 
     def __init__(self) -> None:
         self._taken: dict[str, int] = {}
         self._above: dict[str, str] = {}
 
     def clash(self, target: str, line: int) -> str | None:
-        """Take a path; say what it clashes with, or None."""
+        """Add a path; return the path it conflicts with, or None."""
         parts = target.split("/")
         above = ["/".join(parts[:count]) for count in range(1, len(parts))]
         for path in (target, *above):

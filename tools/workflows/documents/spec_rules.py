@@ -1,4 +1,4 @@
-"""What both forms of a specification ask of their fields."""
+"""The rules shared by both forms of a specification."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FRAMEWORKS: Final = frozenset(
 
 
 def named_once(fields: Fields, key: str, taken: dict[str, int], value: str) -> None:
-    """Refuse a value that stands on an earlier line, and remember its line."""
+    """Record a fault if a value is also on an earlier line; else remember its line."""
     if value in taken:
         fields.fault(key, f"{value!r} stands on line {taken[value]} too")
     taken.setdefault(value, fields.line)
@@ -38,14 +38,14 @@ def read_components(
     keys: tuple[str, str],
     read: Callable[[Fields, tuple[int, int]], Component | None],
 ) -> list[Component]:
-    """Read the components of a document, no two of which have one id or one file.
+    """Read the components of a document; record repeated ids and files as faults.
 
     Args:
-        fields: The document's.
+        fields: The document's fields.
         root: The document.
-        text: The same, as it was read.
-        keys: What a component calls its id, and its file.
-        read: Reads one, given its first line and the one behind its last; None if it is none.
+        text: The document's text.
+        keys: The names of a component's id and of its file.
+        read: Reads a component, given its first line and the one after its last; None on a fault.
     """
     found = fields.each("components", least=1)
     begins = root.key_lines.get("components", 0)
@@ -65,7 +65,7 @@ def read_components(
 
 
 def globs_of(fields: Fields, name: str) -> tuple[str, ...]:
-    """Take globs of files of the project, relative and inside it."""
+    """Read globs of project files, relative and inside the project."""
     return fields.distinct(name, judge=_glob_problem)
 
 
@@ -78,7 +78,7 @@ def _glob_problem(glob: str) -> str | None:
 
 
 def path_of(fields: Fields, key: str) -> str | None:
-    """Take a required path of a source file, in any language."""
+    """Read the required path of a source file, in any language."""
     return fields.text(key, required=True, judge=_source_problem)
 
 
@@ -88,14 +88,14 @@ def _source_problem(path: str) -> str | None:
 
 
 def places_of(fields: Fields, key: str, *, least: int | None = None) -> tuple[str, ...]:
-    """Take files, directories that end in `/`, and globs."""
+    """Read files, directories that end in `/`, and globs."""
     return fields.distinct(
         key, least=least, judge=lambda place: path_problem(place.removesuffix("/"))
     )
 
 
 def tests_problem(location: str, tests: tuple[str, ...]) -> str | None:
-    """Return why files can't be the tests of a component: Python's go by names of their own."""
+    """Return why files can't be a component's tests; Python test files need certain names."""
     for place in tests if location.endswith(".py") else ():
         if not place.endswith(("/", "*")) and not is_python_test(place):
             return f"{place!r} is neither a file test_….py nor a directory ending in /"
@@ -103,7 +103,7 @@ def tests_problem(location: str, tests: tuple[str, ...]) -> str | None:
 
 
 def root_problem(location: str, import_root: str | None) -> str | None:
-    """Return why imports of a component can't begin in a folder."""
+    """Return why a component's imports can't begin in a folder, or None."""
     if import_root is None or import_root == ".":
         return None
     if not location.endswith(".py"):
@@ -117,7 +117,7 @@ def root_problem(location: str, import_root: str | None) -> str | None:
 def location_problem(
     location: str, tests: tuple[str, ...], import_root: str | None = None
 ) -> str | None:
-    """Return why tests could not import a component from its file, or why it is one of them."""
+    """Return why tests can't import a component from its file, or why the file is one of them."""
     problem = _import_problem(location, import_root) if location.endswith(".py") else None
     if problem is not None:
         return problem

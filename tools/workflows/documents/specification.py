@@ -1,4 +1,4 @@
-"""A component specification as values: components, what they offer, what has to hold of them."""
+"""A component specification as values: components, what they offer, what must hold for them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ..converters import as_tuple
 STATUSES: Final = ("draft", "approved")
 ENTITY_KINDS: Final = ("class", "enum", "exception", "function", "constant", "protocol")
 OTHER_KINDS: Final = ("interface", "type", "struct", "trait", "module", "command", "component")
-"""What a component in another language than Python may offer besides."""
+"""More kinds of what a component offers, in languages other than Python."""
 
 
 class InvalidSpecification(HarnessError, kind=ErrorKind.INVALID_FILE):
-    """A document is no component specification; nothing was begun with it."""
+    """A document is not a component specification; nothing was started with it."""
 
     message = """{path} is not a usable specification: {faults:;}. Nothing was begun;
     docs/spec-format.md describes the form."""
     path: Path
     faults: Sequence[str]
-    """Everything that is wrong with it, in the order of the file, most with their line."""
+    """Every fault, in the order of the file, most with their line."""
 
 
 class UnknownComponent(HarnessError, kind=ErrorKind.USAGE):
@@ -38,7 +38,7 @@ class UnknownComponent(HarnessError, kind=ErrorKind.USAGE):
 
     @property
     def asked(self) -> str:
-        """What the specification lacks."""
+        """The component the specification lacks."""
         return f"no component {self.component_id!r}" if self.component_id else "several components"
 
 
@@ -50,7 +50,7 @@ class Member:
         name: Its name.
         signature: A method's parameters and result, `(tokens: int) -> None`; a field's type.
         description: What it is or does, or None.
-        raises: The errors that a method raises.
+        raises: The errors a method raises.
     """
 
     name: str
@@ -61,14 +61,14 @@ class Member:
 
 @frozen(kw_only=True)
 class Entity:
-    """Something that the component offers by name.
+    """A named part of a component's interface.
 
     Attributes:
         name: Its name.
         kind: One of `ENTITY_KINDS`, or of `OTHER_KINDS` where the language is not Python.
         description: What it is, or None.
         fields: Its fields or an enum's values.
-        methods: Its methods; a function's own signature is the one method of its name.
+        methods: Its methods; for a function, the one method of its name.
     """
 
     name: str
@@ -80,10 +80,10 @@ class Entity:
 
 @frozen(kw_only=True)
 class Criterion:
-    """An acceptance criterion.
+    """An acceptance criterion of a component.
 
     Attributes:
-        criterion_id: Its id, as AC-01; tests carry it in their names as `ac_01`.
+        criterion_id: Its id, such as AC-01; the names of its tests contain it as `ac_01`.
         text: What has to hold.
     """
 
@@ -92,27 +92,27 @@ class Criterion:
 
     @property
     def in_test_names(self) -> str:
-        """How a test's name carries the id: lower case, `_` for `-`."""
+        """The id as a test's name contains it: lower case, `_` for `-`."""
         return self.criterion_id.lower().replace("-", "_")
 
 
 @frozen(kw_only=True)
 class Component:
-    """A component.
+    """One component of a specification.
 
     Attributes:
         component_id: Its id.
-        location: Its main file, relative to the workspace; its ending says the language.
+        location: Its main file, relative to the workspace; the suffix determines the language.
         tests: Its test files, directories (ending in `/`) or globs, relative to the workspace.
         description: What it is for, or None.
         entities: What its module offers.
-        errors: The errors that it defines, by name; they stand among the entities too or not.
+        errors: The errors it defines, by name; they may be among the entities, too.
         criteria: Its acceptance criteria.
-        context: Globs of files of the project that who builds it is shown.
+        context: Globs of project files that its developer is shown.
         other_files: Further files, directories or globs that belong to it besides its tests.
-        import_root: The folder that imports of a Python component begin in, relative, "." for the
+        import_root: The folder where a Python component's imports begin, relative, "." for the
             workspace; None: `src` for a location below it, else the workspace.
-        lines: The lines of the document that describe it, from and up to (not with), from 1.
+        lines: The lines of the document that describe it, from 1, the end exclusive.
     """
 
     component_id: str
@@ -134,44 +134,44 @@ class Component:
 
     @property
     def root(self) -> str:
-        """The folder that its imports begin in, "" for the workspace itself."""
+        """The folder where its imports begin, "" for the workspace itself."""
         return root_of(self.location, self.import_root)
 
     @property
     def module(self) -> str:
-        """The name that tests import it by; in another language than Python, its location."""
+        """The name by which tests import it; in a language other than Python, its location."""
         return module_of(self.location, self.root) if self.is_python else self.location
 
     @property
     def code_places(self) -> tuple[str, ...]:
-        """Its files that are no tests: the main one first."""
+        """Its files except the tests; the main file first."""
         return (self.location, *self.other_files)
 
 
 def root_of(location: str, import_root: str | None) -> str:
-    """Return the folder that imports of a file begin in, "" for the workspace itself."""
+    """Return the folder where a file's imports begin, "" for the workspace itself."""
     root = ("src" if location.startswith("src/") else "") if import_root is None else import_root
     return "" if root == "." or not location.startswith(f"{root}/") else root
 
 
 def module_of(location: str, root: str) -> str:
-    """Return the name of a Python file's module, for imports that begin in a folder."""
+    """Return the module name of a Python file, for imports that begin in a folder."""
     below = location.removeprefix(f"{root}/") if root else location
     return below.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
 
 
 @frozen(kw_only=True)
 class Specification:
-    """A component specification.
+    """A specification of one or more components.
 
     Attributes:
         spec_id: Its id.
         title: Its title.
-        version: Its version, as 1.0.0.
+        version: Its version, such as 1.0.0.
         status: "draft" or "approved".
         components: At least one.
-        clarifications: What the person decided: each question with its answer.
-        text: The document, as it was read.
+        clarifications: The person's decisions: each question with its answer.
+        text: The document's text.
     """
 
     spec_id: str
@@ -183,10 +183,10 @@ class Specification:
     text: str = field(repr=False)
 
     def component(self, component_id: str | None, *, path: Path) -> Component:
-        """Return a component; with None the only one.
+        """Return a component; for None the only one.
 
         Raises:
-            UnknownComponent: There is none of this id, or there are several to choose from.
+            UnknownComponent: There is none of this id, or no id and several components.
         """
         if component_id is None and len(self.components) == 1:
             return self.components[0]
@@ -198,7 +198,7 @@ class Specification:
         )
 
     def excerpt(self, component: Component) -> str:
-        """Return the document with this component only: what an agent needs to know of it."""
+        """Return the document with this component only, as an agent needs it."""
         lines = self.text.splitlines()
         spans = sorted(one.lines for one in self.components)
         kept = []

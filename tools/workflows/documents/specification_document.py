@@ -1,11 +1,10 @@
-"""The component specification: what SPEC produces and TDFLOW builds from.
+"""The component specification: written by SPEC, built by TDFLOW.
 
 One YAML document: metadata, and components with their location, entities (each with its fields and
 methods), errors and acceptance criteria; or a requirement document (`requirement_document`).
-Everything that is wrong is reported at once, with lines. docs/spec-format.md describes it for
-people.
+Every fault is reported at once, with its line. Users find it in docs/spec-format.md.
 
-The module is long because one reader takes the whole form, section by section.
+The module is long because one reader parses the whole form, section by section.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def load_specification(path: Path | str) -> Specification:
     """Read a specification file.
 
     Raises:
-        InvalidSpecification: It can't be read or is none; the error names every fault.
+        InvalidSpecification: It can't be read or is not valid; the error names every fault.
     """
     path = Path(path)
     try:
@@ -79,7 +78,7 @@ def parse_specification(data: bytes, *, path: Path) -> Specification:
         path: Where it comes from, for messages.
 
     Raises:
-        InvalidSpecification: It is none; the error names every fault.
+        InvalidSpecification: It is not valid; the error names every fault.
     """
     specification, faults = read_specification(data)
     if specification is None:
@@ -88,7 +87,7 @@ def parse_specification(data: bytes, *, path: Path) -> Specification:
 
 
 def read_specification(data: bytes) -> tuple[Specification | None, list[str]]:
-    """Read a specification, or say everything that is wrong with it."""
+    """Return a specification without faults, or None with every fault."""
     if len(data) > MAX_SPEC_BYTES:
         return None, [f"has more than {MAX_SPEC_BYTES:,} bytes, the limit"]
     try:
@@ -107,7 +106,7 @@ def read_specification(data: bytes) -> tuple[Specification | None, list[str]]:
 
 
 def _reader(root: MappingNode, faults: Faults, text: str) -> _Reader | RequirementReader:
-    """Choose the form: requirements, or what SPEC writes."""
+    """Return the reader of the document's form: requirements, or what SPEC writes."""
     if is_requirement_document(root):
         return RequirementReader(faults, text)
     return _Reader(faults, text)
@@ -117,7 +116,7 @@ class _Reader:
     def __init__(self, faults: Faults, text: str) -> None:
         self._faults = faults
         self._text = text
-        self._python = True  # whether the component that is read is one of Python
+        self._python = True  # whether the current component is Python
 
     def specification(self, root: MappingNode) -> Specification | None:
         fields = Fields(root, "", self._faults)
@@ -204,13 +203,13 @@ class _Reader:
         )
 
     def _name(self, fields: Fields) -> str | None:
-        """Take a name in the component's language."""
+        """Read a name in the component's language."""
         if self._python:
             return fields.name("name", _NAME, "it is a Python name")
         return fields.name("name", _ANY_NAME, "it has 1 to 100 characters, and no blank")
 
     def _check_raises(self, fields: Fields, entities: list[Entity], known: set[str]) -> None:
-        """Every error that a method raises has to be one that somebody can look up."""
+        """Check that every error a method raises is declared or built in."""
         import builtins
 
         for entity in entities:
@@ -299,7 +298,7 @@ class _Reader:
 
 
 def _is_signature(text: str) -> bool:
-    """Whether a text is the part of a definition that follows its name."""
+    """Return whether a text is the part of a definition that follows its name."""
     import ast
 
     try:
@@ -310,7 +309,7 @@ def _is_signature(text: str) -> bool:
 
 
 def with_status(data: bytes, status: str) -> bytes | None:
-    """Return a specification with another status, all else as it is; None if it is none."""
+    """Return a specification with another status and otherwise unchanged; None if it is invalid."""
     specification, _ = read_specification(data)
     if specification is None:
         return None

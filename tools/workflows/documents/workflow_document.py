@@ -1,8 +1,8 @@
-"""Workflow files: what phases there are, what each runs, and when it counts as done.
+"""Workflow files: the phases, what each runs, and when it succeeds.
 
-A workflow is read whole, with every script and every input, before anything is run; what is wrong
-with it is reported all at once. As a snapshot it goes into the session that runs it, so that the
-session needs none of these files again and does not change when they do.
+A workflow is read completely, with every script and input, before anything runs, and all its faults
+are reported at once. A snapshot of it goes into the session that runs it, so the session needs none
+of these files again, and later changes to them do not affect it.
 
 docs/workflows.md describes the form for scripts, docs/agents.md the form for agents.
 """
@@ -24,19 +24,18 @@ from .workflow_form import WorkflowForm, not_utf8, read_limited
 from .workflow_snapshot import snapshot_of
 
 MAX_WORKFLOW_BYTES: Final = 4 << 20
-"""Largest workflow file."""
+"""The largest workflow file, in bytes."""
 
 
 def load_workflow(path: Path | str, *, isolation: str = "sandbox") -> Workflow:
     """Read a workflow of scripts with every script and input that its file names.
 
     Args:
-        path: The file. What it names is relative to the directory it is in.
-        isolation: Where the scripts run of a file that does not say it.
+        path: The file. Paths in it are relative to its directory.
+        isolation: Where scripts run if the file does not say it.
 
     Raises:
-        InvalidWorkflow: Something is wrong with it or with a file that it names; the error names
-            every fault.
+        InvalidWorkflow: The file, or a file it names, has faults; the error names all of them.
     """
     path = Path(path)
     workflow = _read(
@@ -56,7 +55,7 @@ def read_snapshot(data: bytes, path: Path) -> Workflow:
         path: Where it comes from, for messages.
 
     Raises:
-        InvalidWorkflow: It is none; the error names every fault.
+        InvalidWorkflow: It is not a valid snapshot; the error names every fault.
     """
     _require_room(len(data), path)
     return _read(data, path, form=lambda faults: ScriptForm(faults, directory=None))
@@ -66,27 +65,27 @@ def load_agent_workflow(path: Path | str) -> Workflow:
     """Read the file of an agent's workflow.
 
     Raises:
-        InvalidWorkflow: Something is wrong with it; the error names every fault.
+        InvalidWorkflow: It has faults; the error names all of them.
     """
     path = Path(path)
     return read_agent_workflow(_file(path), path)
 
 
 def read_agent_workflow(data: bytes, path: Path) -> Workflow:
-    """Read an agent's workflow from its file or its snapshot, which are alike.
+    """Read an agent's workflow from its file or its snapshot, which have the same form.
 
     Raises:
-        InvalidWorkflow: It is none; the error names every fault.
+        InvalidWorkflow: It has faults; the error names all of them.
     """
     return _read(data, path, form=AgentForm)
 
 
 def document_kind(path: Path) -> str:
-    """Return what a file is by its fields, without judging it.
+    """Return the kind of a file by its fields, without validating it.
 
     Returns:
-        "workflow" (of scripts), "agent workflow" or "specification"; "workflow" for what can't be
-        read, so that who loads it says why.
+        "workflow" (of scripts), "agent workflow" or "specification"; "workflow" for an unreadable
+        file, so that loading it reports why.
     """
     data = read_limited(path, MAX_WORKFLOW_BYTES)
     text = "" if isinstance(data, str) else data.decode("utf-8-sig", "replace")

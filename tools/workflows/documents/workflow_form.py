@@ -1,4 +1,4 @@
-"""What the forms of a workflow file have in common: its head, and how its phases are taken."""
+"""The common part of all forms of workflow files: the head, and the reading of phases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_FACTOR: Final = 10
 
 
 class WorkflowForm(ABC):
-    """Reads a workflow of one form; what is wrong with it goes to the faults."""
+    """Reads a workflow of one form; records every fault."""
 
     def __init__(self, faults: Faults) -> None:
         self.faults = faults
@@ -31,14 +31,14 @@ class WorkflowForm(ABC):
 
     @abstractmethod
     def own_fields(self, fields: Fields) -> dict[str, Any]:
-        """Take what this form has besides the head: the workflow's arguments, with its phases."""
+        """Return the workflow's arguments that this form adds to the head, including its phases."""
 
     @abstractmethod
     def phase(self, fields: Fields) -> Phase:
         """Read a phase."""
 
     def workflow(self, root: MappingNode) -> Workflow | None:
-        """Read the workflow; None, and faults, if it is none."""
+        """Read the workflow; None if it has faults, which are recorded."""
         fields = Fields(root, "", self.faults)
         if not take_version(fields, SCHEMA_VERSION):
             return None
@@ -61,7 +61,7 @@ class WorkflowForm(ABC):
         )
 
     def _run_retry(self, fields: Fields) -> RunRetry | None:
-        """Take how workers attempt a run again."""
+        """Read how workers retry a run."""
         inner, usual = fields.inner("retry"), RunRetry()
         found = RunRetry(
             attempts=inner.whole("attempts", usual.attempts, least=0, most=MAX_ATTEMPTS),
@@ -73,13 +73,13 @@ class WorkflowForm(ABC):
         return found if inner.usable else None
 
     def phases(self, fields: Fields) -> list[Phase]:
-        """Take the phases."""
+        """Read the phases."""
         found = fields.each("phases", least=1, most=MAX_PHASES)
         self.phase_lines = [one.line for one in found]
         return [self.phase(one) for one in found]
 
     def max_attempts(self, fields: Fields) -> int:
-        """Take how many attempts a phase may have."""
+        """Read the number of attempts a phase may have."""
         inner = fields.inner("retry")
         attempts = inner.whole("max_attempts", DEFAULT_MAX_ATTEMPTS, least=1, most=MAX_ATTEMPTS)
         inner.done()
@@ -87,7 +87,7 @@ class WorkflowForm(ABC):
 
 
 def take_version(fields: Fields, known: int) -> bool:
-    """Take schema_version; return whether the rest can be judged: not that of a newer version."""
+    """Read schema_version; return False if the rest can't be validated, as of a newer version."""
     version = fields.read("schema_version", str(known), as_whole, required=True)
     if version is None or version == known:
         return True
@@ -102,12 +102,12 @@ def take_version(fields: Fields, known: int) -> bool:
 
 
 def seconds(fields: Fields, key: str) -> float | None:
-    """Take a number of seconds above 0."""
+    """Read a number of seconds above 0."""
     return fields.number(key, most=MAX_DEADLINE_S, unit="seconds")
 
 
 def at_most(limit: int) -> Judge:
-    """Return the judge of texts of so many characters."""
+    """Return a check for texts of at most this many characters."""
 
     def judge(text: str) -> str | None:
         over = len(text) > limit
@@ -117,13 +117,13 @@ def at_most(limit: int) -> Judge:
 
 
 def not_utf8(data: bytes, error: UnicodeDecodeError) -> str:
-    """Return where a document is not UTF-8, in words."""
+    """Return in words where a document is not UTF-8."""
     line = data.count(b"\n", 0, error.start) + 1
     return f"byte {error.start}, on its line {line}, is not UTF-8"
 
 
 def read_limited(path: Path, limit: int) -> bytes | str:
-    """Read a regular file; if that can't be done, say why."""
+    """Read a regular file; if that fails, return why as text."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:

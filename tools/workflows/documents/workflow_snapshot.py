@@ -1,4 +1,4 @@
-"""Writes a workflow as one YAML document that needs no other file: a session's copy of it."""
+"""Writes a workflow as one self-contained YAML document: a session's copy of it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _content(content: bytes) -> dict[str, str]:
         except UnicodeDecodeError:
             pass
         else:
-            if len(encode_text(text).encode()) <= 64 + 2 * len(content):  # little over base64
+            if len(encode_text(text).encode()) <= 64 + 2 * len(content):  # little more than base64
                 return {"text": text}
     return {"base64": base64.b64encode(content).decode()}
 
@@ -104,7 +104,7 @@ def _agent_phase(phase: Phase) -> dict[str, Any]:
 
 
 def _written(values: Mapping[str, Any], indent: int) -> Iterator[str]:
-    """Write keys with their values, texts as `encode_text` does; None is left out."""
+    """Yield keys with their values, texts as `encode_text` writes them; None is omitted."""
     pad = " " * indent
     for key, value in values.items():
         if isinstance(value, Mapping):

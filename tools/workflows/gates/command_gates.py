@@ -1,7 +1,7 @@
-"""Gates that run a project's own tests by a command, and read what it reports.
+"""Gates that run a project's own tests with a command and read its report.
 
-The command, its reporter and the tests are the agent's and the project's: a report is believed only
-as far as it agrees with the exit code, is new, and has every name that was there before.
+The command, its reporter and the tests belong to the agent and the project: a report counts only as
+far as it agrees with the exit code, is new, and has every name that was there before.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from .test_reports import named
 from .verdict import GateInput, Verdict, failed, output_of
 
 _NOTHING_COLLECTED: Final = 5
-"""pytest's exit code where it collected no test; unittest's from Python 3.12 on."""
+"""The exit code of pytest, and of unittest from Python 3.12 on, if no test was collected."""
 _NO_TESTS: Final = re.compile(
     r"no tests (were )?(found|ran|collected|to run)|no tests? files? (were )?found|"
     r"no test files|collected 0 items|file or directory not found|could not find '[^']*test",
     re.IGNORECASE,
 )
-"""What pytest, unittest, jest, vitest, mocha, node:test, gotestsum say where there is no test."""
+"""The messages of pytest, unittest, jest, vitest, mocha, node:test, gotestsum without tests."""
 
 
 def run_command_gate(gate: Gate, given: GateInput, commands: GateCommands) -> Verdict:
-    """Run a project's tests by the gate's command and judge what came of it.
+    """Run a project's tests with the gate's command and judge the result.
 
     Raises:
-        GateUnavailable: The command can't be run on this machine.
+        GateUnavailable: The command can't run on this machine.
     """
     request = request_of(gate, given.component)
     before = given.before
@@ -69,7 +69,7 @@ def run_command_gate(gate: Gate, given: GateInput, commands: GateCommands) -> Ve
 
 
 def _run(request: CommandRequest, given: GateInput, commands: GateCommands) -> CommandExecution:
-    """Run the command on what the gate judges."""
+    """Run the command on the files that the gate judges."""
     if given.folder is None:
         return commands.run(request, files=given.files)
     return commands.run(
@@ -81,7 +81,7 @@ def _run(request: CommandRequest, given: GateInput, commands: GateCommands) -> C
 
 
 def read_base(gate: Gate, execution: CommandExecution) -> Outcomes | Verdict:
-    """Return the cases of a run on the base, or the verdict on a base that no gate can go by."""
+    """Return the cases of a run on the base, or the verdict on an unusable base."""
     found = read_run(gate, execution, alone=True)
     code = execution.result.exit_code
     if gate.kind == "tests_fail" and gate.report == "exit-code" and code != 0:
@@ -100,8 +100,8 @@ def read_base(gate: Gate, execution: CommandExecution) -> Outcomes | Verdict:
 def _unexplained(gate: Gate, execution: CommandExecution, found: Outcomes) -> Verdict | None:
     """Return the verdict on a base whose command fails for another reason than its tests.
 
-    No agent can make such a command pass by what it writes: a cache that can't be written, a broken
-    configuration, an error outside of any test. That there is no test yet is none of these.
+    No agent can fix such a command with the files it writes: an unwritable cache, a broken
+    configuration, an error outside of any test. A base without tests is not such a failure.
     """
     result = execution.result
     if result.exit_code == 0 or found.bad or (not found.cases and _has_no_test(result)):
@@ -114,13 +114,13 @@ def _unexplained(gate: Gate, execution: CommandExecution, found: Outcomes) -> Ve
 
 
 def _has_no_test(result: PhaseResult) -> bool:
-    """Return whether a run failed for want of tests: by its exit code, or what the runner says."""
+    """Return whether a run failed for lack of tests, by its exit code or its output."""
     said = f"{result.stdout}\n{result.stderr}"
     return result.exit_code == _NOTHING_COLLECTED or _NO_TESTS.search(said) is not None
 
 
 def request_of(gate: Gate, component: Component | None = None) -> CommandRequest:
-    """Return what is asked of the port for a gate, and for the component that it judges."""
+    """Return the request to the port for a gate and the component it judges."""
     assert gate.command is not None  # noqa: S101 (the workflow was checked)
     return CommandRequest(
         command=gate.command,
@@ -135,7 +135,7 @@ def request_of(gate: Gate, component: Component | None = None) -> CommandRequest
 
 
 def read_run(gate: Gate, execution: CommandExecution, *, alone: bool) -> Outcomes | Verdict:
-    """Return the cases of a run, or the verdict on a run that says nothing.
+    """Return the cases of a run, or the verdict on an unusable run.
 
     Args:
         gate: The gate.
@@ -151,7 +151,7 @@ def read_run(gate: Gate, execution: CommandExecution, *, alone: bool) -> Outcome
         return gathered(())
     if not execution.reports:
         if alone and result.exit_code != 0:
-            return gathered(())  # many runners fail, and report nothing, where there are no tests
+            return gathered(())  # without tests many runners fail and report nothing
         return failed(
             gate,
             f"the command left no report (exit code {result.exit_code}), so nothing is known of "
@@ -168,7 +168,7 @@ def read_run(gate: Gate, execution: CommandExecution, *, alone: bool) -> Outcome
 
 
 def _halted(gate: Gate, execution: CommandExecution) -> Verdict | None:
-    """Return the verdict where the tests were ended, or never begun."""
+    """Return the verdict if the tests were ended early or never started."""
     result, output = execution.result, output_of(execution.result)
     if result.trapped is not None:
         limits = ", ".join(result.limit_problems())
@@ -191,7 +191,7 @@ def _where(gate: Gate) -> str:
 
 
 def _disagreement(gate: Gate, execution: CommandExecution, outcomes: Outcomes) -> Verdict | None:
-    """Return the verdict where the exit code says something else than the report."""
+    """Return the verdict if exit code and report disagree."""
     code, bad = execution.result.exit_code, outcomes.bad
     if not outcomes.cases:
         return failed(

@@ -1,8 +1,8 @@
-"""What the run of a project's own tests says about a phase; pure.
+"""Judge a phase by the run of a project's own tests; pure.
 
 baseline: the command on the base, before anything was written
-RED:      the new tests, by name, fail for want of the implementation; the old ones still pass
-GREEN, REFACTOR, VERIFY: all are there again, and all pass
+RED:      the new tests, by name, fail because the implementation is missing; the old ones pass
+GREEN, REFACTOR, VERIFY: all tests are there again, and all pass
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _SYNTAX: Final = re.compile(
     r"(?:SyntaxError|IndentationError|TabError|ParseError): |Unexpected token|cannot parse|"
     r"fixture '[^']*' not found|error: expected .* found|undefined: testing",
 )
-"""What a failure says when the test itself is broken, in the words of several frameworks."""
+"""Messages of several frameworks for a test that is itself broken."""
 _MISSING_EXPORT: Final = re.compile(r"does not provide an export named")
-"""What a JavaScript module says of a name that is missing still; it calls that a syntax error."""
+"""JavaScript's message for a name that is still missing; it reports it as a syntax error."""
 _NO_WORD: Final = re.compile(r"[^a-z0-9]+")
 _NOT_LOADED: Final = re.compile(
     r"collection failure|failed to run|Failed Suites|No test suite found|\[build failed\]|"
@@ -44,7 +44,7 @@ _NOT_LOADED: Final = re.compile(
 
 
 def judge_red(gate: Gate, given: GateInput, now: Outcomes, before: Outcomes | None) -> Verdict:
-    """Judge RED: the new tests fail for want of the implementation, the old ones still pass."""
+    """Judge RED: the new tests fail because the implementation is missing, the old ones pass."""
     old = before.cases if before is not None else {}
     new = sorted(set(now.cases) - set(old))
     problems = {name: _why_not_red(now.cases[name], given.names or given.files) for name in new}
@@ -89,7 +89,8 @@ def judge_green(
 ) -> Verdict:
     """Judge GREEN, REFACTOR and VERIFY: every test is there again and passes.
 
-    What failed on the base may fail still, and is told; what was skipped in RED may be skipped.
+    Tests that failed on the base may still fail, and are named; tests skipped in RED may be
+    skipped.
     """
     baseline = given.baseline or {}
     before = given.before if given.before is not None else gathered(())
@@ -149,7 +150,7 @@ def _why_not_red(case: Case, files: Iterable[str]) -> str | None:
     """Return why a new test's outcome is not that of a red test, or None.
 
     A report says less than Python's own exceptions do: a test that passes, is skipped or is broken
-    is refused, and so is a file that could not be loaded, since its tests have no names.
+    is rejected, and so is a file that could not be loaded, because its tests have no names.
     """
     if case.outcome is Outcome.PASSED:
         return "passes before there is an implementation, so it tests nothing of it."
@@ -166,7 +167,7 @@ def _why_not_red(case: Case, files: Iterable[str]) -> str | None:
 
 
 def _uncovered(gate: Gate, component: Component | None, names: Sequence[str]) -> list[str]:
-    """Return which criteria have no test among these."""
+    """Return the criteria without a test among these."""
     if not gate.covers_criteria or component is None:
         return []
     return [
@@ -184,20 +185,20 @@ def _covering(criterion: Criterion, names: Sequence[str]) -> list[str]:
 
 
 def _is_a_file(name: str, files: Iterable[str]) -> bool:
-    """Return whether a case is named for a file of the workspace, and not for a test in it."""
+    """Return whether a case is named after a file of the workspace, not after a test in it."""
     last = _flat(name.rsplit("::", 1)[-1])
     return any(last == _flat(path) or last.endswith("." + _flat(path)) for path in files)
 
 
 def _flat(path: str) -> str:
-    """Return a path as modules are named, without its ending."""
+    """Return a path in the form of a module name, without its suffix."""
     stem, dot, ending = path.strip("/").rpartition(".")
     plain = stem if dot and len(ending) <= 4 else path.strip("/")
     return plain.replace("/", ".")
 
 
 def _add_regressions(found: Objections, old: Mapping[str, Case], now: Outcomes) -> None:
-    """Take the old tests that are not there any more, and those that do not pass any more."""
+    """Add the old tests that are missing, and those that no longer pass."""
     lost = sorted(set(old) - set(now.cases))
     found.add(
         counted(len(lost), "older test was not run", "older tests were not run"),
@@ -229,7 +230,7 @@ def _text(case: Case) -> str:
 
 
 def _facts(given: GateInput, now: Outcomes, names: Sequence[str]) -> dict[str, Any]:
-    """Return what is counted of a run, and which criteria some of its tests cover."""
+    """Return the counts of a run, and the criteria that some of its tests cover."""
     found = {
         "collected": len(now.cases),
         "passed": len(now.having(Outcome.PASSED)),

@@ -1,19 +1,19 @@
-"""The guest's side of a gate: runs tests and leaves a result that a machine can read.
+"""The guest's side of a gate: runs tests and writes a machine-readable result.
 
-It runs in the sandbox, on a copy of the files. The result is one JSON file whose name the tests
-are not told. Tests run in the same interpreter, so a test that sets out to forge the result can;
-one that merely ends the interpreter, prints, or changes directory leaves a result that says so or
-none, and none is no pass. A test counts as passed only when its last step is over, and by what it
-raised, not by what a plugin makes of that. The result also tells what was replaced in pytest,
-pluggy and unittest meanwhile, the hooks by which a conftest.py decides how tests run, and whether
-the component's own file was executed.
+It runs in the sandbox, on a copy of the files. The result is one JSON file whose name the tests do
+not know. Tests run in the same interpreter, so a test that sets out to forge the result can; one
+that merely ends the interpreter, prints, or changes directory leaves a result that says so or
+none, and no result is no pass. A test counts as passed only after its last step, and by the
+exception it raised, not by a plugin's view of it. The result also reports what was replaced in
+pytest, pluggy and unittest meanwhile, the hooks by which a conftest.py decides how tests run, and
+whether the component's own file was executed.
 
-In RED the component does not exist yet. Then a placeholder stands for its module, so that test
-files that import it at their top can be collected: whatever is taken from it raises
-`MissingImplementation` as soon as it is called, or as one of its attributes is taken. That is no
-`Exception`, so that no `pytest.raises(Exception)` takes it for the error that it waits for. The
-result names the tests that reached the component: that used the placeholder or, where the
-component is there in part, ran code of it or named what it offers.
+In RED the component does not exist yet. Then a placeholder replaces its module, so that test files
+that import it at their top can be collected: whatever is imported from it raises
+`MissingImplementation` when it is called or one of its attributes is read. That is no
+`Exception`, so that no `pytest.raises(Exception)` takes it for the expected error. The result names
+the tests that reached the component: that used the placeholder or, if the component partly exists,
+ran its code or named what it offers.
 
 The module is long because nearly all of it is one program, which goes into the guest as text.
 """
@@ -33,16 +33,16 @@ FRAMEWORKS: Final = ("pytest", "unittest")
 
 @frozen(kw_only=True)
 class TestRun:
-    """What a gate runs.
+    """The tests that a gate runs.
 
     Attributes:
         framework: "pytest" or "unittest".
         paths: The test files, relative to the workspace.
         module: The component's module.
         location: The component's file.
-        import_root: The folder that its imports begin in, "" for the workspace.
-        placeholder: Whether a placeholder stands for the module while it is missing.
-        report: The file that the result goes to.
+        import_root: The folder where its imports begin, "" for the workspace.
+        placeholder: Whether a placeholder replaces the module while it is missing.
+        report: The path of the result.
     """
 
     __test__ = False
@@ -56,7 +56,7 @@ class TestRun:
     import_root: str = ""
 
     def code(self, places: GatePlaces) -> str:
-        """Return the guest's code for a sandbox that has these places."""
+        """Return the guest's code for a sandbox with these paths."""
         request = {
             "framework": self.framework,
             "paths": list(self.paths),
@@ -74,7 +74,7 @@ class TestRun:
 
 
 def script_code(source: str, paths: Iterable[str]) -> str:
-    """Return the code of a gate that a workflow brings itself; `FILES` names the files."""
+    """Return the code of a workflow's own gate; `FILES` in it is the list of files."""
     return f"FILES = {list(paths)!r}\nexec(compile({source!r}, '<gate>', 'exec'))\n"
 
 

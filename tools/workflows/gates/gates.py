@@ -1,8 +1,8 @@
-"""Gates: whether a phase is passed, decided from files and from what running them gave.
+"""Gates: decide whether a phase passes, from its files and from running them.
 
 The decisions are pure: files and a test run's result in, a verdict out. `run_gate` is the one
 function with an effect, the call of the sandbox between the two. A gate sees a copy of the files,
-so that running it twice, as after a kill, gives the same and leaves nothing behind.
+so running it twice, as after a kill, gives the same verdict and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .suite_gates import run_tests
 from .verdict import MAX_PIECE_CHARS, GateInput, Objections, Verdict, failed, output_of, passed
 
 MAX_EVIDENCE_CHARS: Final = 12_000
-"""The most that a verdict's evidence has, all lines together: it goes into the next prompt."""
+"""The longest evidence of a verdict in all, because it goes into the next prompt."""
 
 
 def run_gate(
@@ -30,13 +30,13 @@ def run_gate(
     """Judge a phase.
 
     Args:
-        gate: What to judge by; every kind but `approval`, which only a person can decide.
+        gate: The gate; every kind but `approval`, which only a person can decide.
         given: What to judge.
-        sandbox: Runs what has to be run.
-        commands: Runs the commands of gates that have one.
+        sandbox: Runs the gate's code.
+        commands: Runs the gate's command, if it has one.
 
     Raises:
-        GateUnavailable: It can't be judged on this machine.
+        GateUnavailable: The phase can't be judged on this machine.
     """
     early = _before(gate, given)
     if early is not None:

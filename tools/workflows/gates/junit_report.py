@@ -1,9 +1,9 @@
-"""Reads a JUnit XML report: every case at any depth, whoever wrote it; pure.
+"""Reads a JUnit XML report: every case at any depth, of any writer; pure.
 
-There is no one schema: suites are nested or not, cases stand beside suites, totals are wrong. So
-each `testcase` counts wherever it stands, and what suites claim of themselves is not read. A report
-is written by what is judged: a document type is refused, with it every entity, and so is what is
-too large or too deep.
+There is no single schema: suites may be nested, cases may be beside suites, totals are wrong. So
+each `testcase` counts at any place, and the totals of suites are ignored. The judged code writes
+the report: a document type, and with it every entity, is rejected, and so is a report that is too
+large or too deep.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OUTCOMES: Final[Mapping[str, Outcome]] = {
     "failure": Outcome.FAILED,
     "error": Outcome.ERROR,
     "skipped": Outcome.SKIPPED,
-    # Surefire's: it failed, and passed when it was run again.
+    # Surefire's: it failed, and passed on a rerun.
     "flakyFailure": Outcome.FAILED,
     "flakyError": Outcome.ERROR,
     "rerunFailure": Outcome.FAILED,
@@ -34,7 +34,7 @@ def read_junit(data: bytes) -> list[Case]:
     """Return a report's cases.
 
     Raises:
-        UnreadableReport: It is no XML, is no report, or goes beyond what is allowed.
+        UnreadableReport: It is not XML, is not a report, or exceeds a limit.
     """
     if len(data) > MAX_REPORT_BYTES:
         raise UnreadableReport(f"has more than {MAX_REPORT_BYTES:,} bytes")
@@ -42,7 +42,7 @@ def read_junit(data: bytes) -> list[Case]:
 
 
 class _Reader:
-    """One reading; expat calls the handlers in the order of the document."""
+    """One parse; expat calls the handlers in document order."""
 
     def __init__(self) -> None:
         self._cases: list[Case] = []
@@ -101,7 +101,7 @@ class _Reader:
 
     def _take_outcome(self, outcome: Outcome, attributes: Mapping[str, Any]) -> None:
         said = " ".join(str(attributes[key]) for key in ("type", "message") if attributes.get(key))
-        if self._name is None:  # of a whole suite: its file could not be loaded, say
+        if self._name is None:  # of a whole suite, as when its file could not be loaded
             name = "::".join(filter(None, self._suites)) or "(the whole run)"
             self._cases.append(Case(name=name, outcome=outcome, text=said[:MAX_TEXT_CHARS]))
             return

@@ -1,4 +1,4 @@
-"""The gates that run tests: what the run of a component's tests says about a phase.
+"""Gates that run tests: judge a phase by the run of a component's tests.
 
 The decisions are pure; `run_tests` has the one effect, the call of the sandbox before them.
 """
@@ -31,7 +31,7 @@ from .test_reports import (
 from .verdict import GateInput, Objections, Verdict, do_not, failed, output_of
 
 _TEST_CODES: Final = frozenset({0, 1, 2, 5})
-"""pytest's exit codes for tests that passed, failed, could not all be collected, or are none."""
+"""pytest's exit codes for tests that passed, failed, were not all collected, or do not exist."""
 _REPORT: Final = (
     ("collected", list),
     ("tests", list),
@@ -43,10 +43,10 @@ _REPORT: Final = (
 
 
 def run_tests(gate: Gate, given: GateInput, sandbox: GateSandbox) -> Verdict:
-    """Run a component's tests and judge what came of it.
+    """Run a component's tests and judge the result.
 
     Raises:
-        GateUnavailable: They can't be run on this machine.
+        GateUnavailable: The tests can't run on this machine.
     """
     component = given.component
     if component is None:
@@ -102,7 +102,7 @@ def run_tests(gate: Gate, given: GateInput, sandbox: GateSandbox) -> Verdict:
 
 
 def _read_report(execution: GateExecution) -> dict[str, Any] | str:
-    """Return what the run left, or say why it left nothing that can be used."""
+    """Return the report of a run, or why there is no usable one."""
     result = execution.result
     limits = result.limit_problems()
     if result.trapped is not None:
@@ -122,7 +122,7 @@ def _read_report(execution: GateExecution) -> dict[str, Any] | str:
 def judge_tests_fail(gate: Gate, given: GateInput, report: Mapping[str, Any]) -> Verdict:
     """Judge RED: every test is collected, runs and fails for the right reason."""
     component = given.component
-    assert component is not None  # noqa: S101 (there is one wherever tests are run)
+    assert component is not None  # noqa: S101 (test gates always have one)
     tests: list[dict[str, Any]] = report["tests"]
     judged = [(test, wrong_reason(test, component)) for test in tests]
     right = [test["id"] for test, problem in judged if problem is None]
@@ -153,7 +153,7 @@ def judge_tests_fail(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
 def judge_tests_pass(gate: Gate, given: GateInput, report: Mapping[str, Any]) -> Verdict:
     """Judge GREEN, REFACTOR and VERIFY: all tests are there, run and pass."""
     component = given.component
-    assert component is not None  # noqa: S101 (there is one wherever tests are run)
+    assert component is not None  # noqa: S101 (test gates always have one)
     tests: list[dict[str, Any]] = report["tests"]
     names = {test["id"] for test in tests}
     passing = sorted(test["id"] for test in tests if test["outcome"] == "passed")
@@ -195,14 +195,14 @@ def _add_unrun(
     report: Mapping[str, Any],
     besides: Sequence[str] = (),
 ) -> None:
-    """Take what keeps tests that are there from saying anything of the component."""
+    """Add what keeps existing tests from testing the component."""
     found.add("not every test came to its turn", not_run(report, besides=besides))
     estranged = estranged_from(component, report)
     found.add(f"the tests do not test {component.location}", estranged)
 
 
 def _facts(given: GateInput, report: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return what is counted of a report, and which criteria some of its tests cover."""
+    """Return the counts of a report, and the criteria that some of its tests cover."""
     criteria = () if given.component is None else given.component.criteria
     return {
         **_counts(report),
@@ -226,7 +226,7 @@ def _counts(report: Mapping[str, Any]) -> dict[str, Any]:
 def _uncovered(
     gate: Gate, component: Component, names: Sequence[str], others: Iterable[str], does: str
 ) -> list[str]:
-    """Return which criteria have no test among `names`, and which of them have one of `others`."""
+    """Return the criteria without a test among `names`, with the tests of `others` they have."""
     if not gate.covers_criteria:
         return []
     uncovered = []

@@ -1,4 +1,4 @@
-"""What a run of a project's own tests says: cases by name, each with its outcome; pure."""
+"""The outcomes of a project's own tests: cases by name; pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_TEXT_CHARS: Final = 4_000
 
 
 class Outcome(IntEnum):
-    """What became of a case; the worse, the higher."""
+    """The outcome of a case; the worse, the higher."""
 
     PASSED = 0
     SKIPPED = 1
@@ -23,12 +23,12 @@ class Outcome(IntEnum):
 
     @property
     def in_words(self) -> str:
-        """The outcome as a report says it."""
+        """The outcome in a report's words."""
         return self.name.lower()
 
     @property
     def is_bad(self) -> bool:
-        """Whether the case did not pass though it ran."""
+        """Whether the case ran and did not pass."""
         return self >= Outcome.FAILED
 
 
@@ -37,9 +37,9 @@ class Case:
     """One case of a report.
 
     Attributes:
-        name: What identifies it in every run.
-        outcome: What became of it.
-        text: What the report says of a failure.
+        name: Identifies it in every run.
+        outcome: Its outcome.
+        text: The report's text about a failure.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Case:
 
 
 class UnreadableReport(ValueError):
-    """A report is not what it should be.
+    """A report is not valid.
 
     Attributes:
         problem: What is wrong with it, as the end of a sentence.
@@ -64,8 +64,8 @@ class Outcomes:
     """All cases of a run, by name.
 
     Attributes:
-        cases: Each name once: of several cases of one name, the worst.
-        duplicates: The names that stood more than once, with how often.
+        cases: Each name once: the worst of several cases with one name.
+        duplicates: The names that occur more than once, with their counts.
     """
 
     cases: Mapping[str, Case] = field(hash=False)
@@ -82,10 +82,10 @@ class Outcomes:
 
 
 def gathered(cases: Iterable[Case]) -> Outcomes:
-    """Return the outcomes of all cases; of those that share a name, the worst.
+    """Return the outcomes of all cases; for a shared name, the worst.
 
     Raises:
-        UnreadableReport: They are too many.
+        UnreadableReport: There are too many cases.
     """
     worst: dict[str, Case] = {}
     counts: dict[str, int] = {}

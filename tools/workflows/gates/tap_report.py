@@ -1,7 +1,7 @@
 """Reads a report in the Test Anything Protocol, versions 12 to 14, with subtests; pure.
 
-Each level has to say how many points it has: a run that was cut short has no plan, or one that does
-not fit.
+Each level has to declare its number of points: a run that was cut short has no plan, or one that
+does not match.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class _Level:
 
 
 def read_tap(data: bytes) -> list[Case]:
-    """Return a report's cases; a subtest's have the names of those above them before their own.
+    """Return a report's cases; a subtest's names are prefixed with those of its parents.
 
     Raises:
-        UnreadableReport: It is no report, or was cut short.
+        UnreadableReport: It is not a report, or was cut short.
     """
     if len(data) > MAX_REPORT_BYTES:
         raise UnreadableReport(f"has more than {MAX_REPORT_BYTES:,} bytes")
@@ -91,7 +91,7 @@ class _Reader:
             self._point(self._level(indent // _INDENT), match_point)
 
     def ended(self) -> list[Case]:
-        """Return the cases, the run having ended."""
+        """Return the cases at the end of the run."""
         self._level(0)
         problem = self._levels[0].faults("")
         if problem is not None:
@@ -99,7 +99,7 @@ class _Reader:
         return self._cases
 
     def _level(self, depth: int) -> _Level:
-        """Return the level of a depth; levels that are deeper have ended."""
+        """Return the level of a depth, ending all deeper levels."""
         depth = min(depth, len(self._levels))
         if depth > _MAX_LEVELS:
             raise UnreadableReport(f"is deeper than {_MAX_LEVELS} subtests")
@@ -131,7 +131,7 @@ class _Reader:
         )
 
     def _end_block(self) -> None:
-        """Give the block of details to the last point, which it belongs to."""
+        """Assign the block of details to the last point, which it belongs to."""
         text = "\n".join(self._block)[:MAX_TEXT_CHARS]
         self._block = []
         if self._cases:

@@ -1,6 +1,6 @@
-"""What the result of a run of tests says, in words; pure.
+"""Describe the result of a test run in words; pure.
 
-`workflows.gate_guest` makes the result in the sandbox, `workflows.gates` judges by it.
+`workflows.gates.gate_guest` writes the result in the sandbox, `suite_gates` judges by it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, Final
 from ..documents.specification import Component
 
 MAX_NAMED: Final = 30
-"""The most tests that are named in one line."""
+"""The most tests named in one line."""
 _MISSING_KINDS: Final = frozenset({"NotImplementedError"})
 _ASSERTIONS: Final = frozenset({"AssertionError", "Failed"})
-"""`Failed` is what pytest raises for `pytest.fail` and for `pytest.raises` that saw nothing."""
+"""`Failed` is what pytest raises for `pytest.fail`, and for `pytest.raises` without an error."""
 
 
 _NO_FAILURE: Final = {
@@ -30,8 +30,8 @@ def wrong_reason(test: Mapping[str, Any], component: Component) -> str | None:
 
     The right reasons: the implementation is missing (a placeholder was used, the module or a name
     of it can't be imported), the component's own code raised something, or, in a test that has
-    reached the component, an assertion failed or `NotImplementedError` was raised. What a test
-    framework complains of is none.
+    reached the component, an assertion failed or `NotImplementedError` was raised. A test
+    framework's own complaint is none.
     """
     if test["outcome"] in _NO_FAILURE:
         return _NO_FAILURE[test["outcome"]]
@@ -42,7 +42,7 @@ def wrong_reason(test: Mapping[str, Any], component: Component) -> str | None:
     where = error.get("where")
     own = where is not None and where[0] == component.location
     judging = bool(kinds & (_MISSING_KINDS | _ASSERTIONS)) and "SyntaxError" not in kinds
-    complaint = "Failed" in kinds and where is None  # raised by pytest, and by no test
+    complaint = "Failed" in kinds and where is None  # raised by pytest itself, not by a test
     right = bool(
         error["missing"]
         or (judging and test["reached"] and not complaint)
@@ -102,7 +102,7 @@ def uncollectable(one: Mapping[str, Any], component: Component) -> str:
 
 
 def not_run(report: Mapping[str, Any], besides: Sequence[str] = ()) -> list[str]:
-    """Return what kept tests that were collected from running."""
+    """Return what kept collected tests from running."""
     ran = {test["id"] for test in report["tests"]}
     left = sorted(set(report["collected"]) - ran - set(besides))
     stops = [stop_in_words(one) for one in report["stopped"]]
@@ -112,7 +112,7 @@ def not_run(report: Mapping[str, Any], besides: Sequence[str] = ()) -> list[str]
 
 
 def stop_in_words(error: Mapping[str, Any]) -> str:
-    """Tell what stopped the whole run."""
+    """Return what stopped the whole run."""
     where = f" at {error['where'][0]}:{error['where'][1]}" if error.get("where") else ""
     return (
         f"The run of the tests was stopped by {error['exception']}{where}: "
@@ -121,7 +121,7 @@ def stop_in_words(error: Mapping[str, Any]) -> str:
 
 
 def estranged_from(component: Component, report: Mapping[str, Any]) -> list[str]:
-    """Say that the tests ran without the component's own file, if they did."""
+    """Return that the tests ran without the component's own file, if they did."""
     found = report["component"]
     if found["executed"] or report["errors"] or not report["tests"]:
         return []
@@ -146,13 +146,13 @@ def unimported(one: Mapping[str, Any]) -> str:
 
 
 def error_in_words(test: Mapping[str, Any]) -> str:
-    """Tell a test's error in brackets, if it has one."""
+    """Return a test's error in brackets, if it has one."""
     error = test.get("error")
     return "" if error is None else f" ({error['exception']}: {first_line(error['message'])})"
 
 
 def text_of(test: Mapping[str, Any]) -> str:
-    """Return what the framework printed of a test, on lines of its own."""
+    """Return the framework's output about a test, on lines of its own."""
     text = (test.get("text") or "").strip()
     return f"\n{text}" if text else ""
 

@@ -1,4 +1,4 @@
-"""What gates judge and what they decide: values, no effects."""
+"""The input and the verdict of gates: values, no effects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..workflow import Gate
 from .suite_outcomes import Outcomes
 
 MAX_PIECE_CHARS: Final = 1_500
-"""The most that a verdict shows of one text."""
+"""The longest excerpt of one text in a verdict."""
 
 
 def _frozen_facts(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -27,15 +27,15 @@ def _frozen_facts(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @frozen(kw_only=True)
 class Verdict:
-    """What a gate decided.
+    """The decision of a gate.
 
     Attributes:
         gate: Its kind.
         passed: Whether the phase is passed.
-        summary: Why, in one line.
-        evidence: What the agent needs to know to do better; empty when there is nothing to say.
+        summary: The reason, in one line.
+        evidence: What the agent needs to know to do better; empty if there is nothing to say.
         duration_s: How long the gate ran in the sandbox, in seconds.
-        facts: Counts, digests and names, as JSON has them.
+        facts: Counts, digests and names, as JSON data.
     """
 
     gate: str
@@ -46,34 +46,34 @@ class Verdict:
     facts: Mapping[str, Any] = field(factory=dict, converter=_frozen_facts, hash=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the verdict as JSON data."""
         found: dict[str, Any] = plain(self)
         return found
 
     @property
     def outcome(self) -> str:
-        """Whether it was passed, in a word."""
+        """Whether the phase passed, in one word."""
         return "passed" if self.passed else "failed"
 
 
 @frozen(kw_only=True)
 class GateInput:
-    """What a gate judges.
+    """The input of a gate.
 
     Attributes:
         files: All files of the workspace, by path.
         component: The component that is developed, or None.
-        written: The files that the phase's answer wrote.
+        written: The files written by the phase's answer.
         baseline: The facts of the last passed `tests_fail` gate, or None.
-        base: The files that there were before the first phase, by path.
+        base: The files before the first phase, by path.
         answered: Questions that the person answered, with the answers.
-        token: A text that no test can know beforehand: it names the gate's result.
+        token: A text that no test can predict: it names the gate's result.
         folder: The workspace, for a gate whose command sees more of it than `files`; or None.
-        instead: Files that the command sees otherwise than the workspace has them: their content,
-            or None where they are not to be there.
-        names: The paths of all files of the workspace, where `files` are not all.
-        before: What the gate's command said of the base, or None where that is not known.
-        test_paths: The files that are tests, where no component says it.
+        instead: Files that the command sees with another content than the workspace has, or not at
+            all (None).
+        names: The paths of all files of the workspace, if `files` is not complete.
+        before: The result of the gate's command on the base, or None if unknown.
+        test_paths: The test files, if no component names them.
     """
 
     files: Mapping[str, bytes] = field(repr=False)
@@ -91,7 +91,7 @@ class GateInput:
 
     @property
     def locked(self) -> dict[str, str]:
-        """The SHA-256 of each file that belongs to the tests."""
+        """The SHA-256 of each test file."""
         return {
             path: hashlib.sha256(data).hexdigest()
             for path, data in sorted(self.files.items())
@@ -101,7 +101,7 @@ class GateInput:
 
     @property
     def test_files(self) -> tuple[str, ...]:
-        """The files that hold tests of Python."""
+        """The Python test files."""
         return tuple(path for path in self.locked if is_python_test(path))
 
 
@@ -111,7 +111,7 @@ def failed(gate: Gate, summary: str, evidence: Iterable[str] = (), **facts: Any)
 
 
 def not_taken(summary: str, evidence: Iterable[str], **facts: Any) -> Verdict:
-    """Return the verdict on an answer that the gate is not asked about."""
+    """Return the verdict on an answer that is rejected before its gate runs."""
     return Verdict(gate="answer", passed=False, summary=summary, evidence=evidence, facts=facts)
 
 
@@ -122,41 +122,41 @@ def passed(gate: Gate, summary: str, **facts: Any) -> Verdict:
 
 @define
 class Objections:
-    """What speaks against a phase.
+    """The objections against a phase.
 
     Attributes:
-        short: Each kind of it in a few words, for the summary.
-        evidence: All of it, for the next prompt.
+        short: Each kind of objection in a few words, for the summary.
+        evidence: All of them, for the next prompt.
     """
 
     short: list[str] = field(factory=list)
     evidence: list[str] = field(factory=list)
 
     def add(self, short: str, evidence: Sequence[str]) -> None:
-        """Take one kind of it; nothing where there is no evidence."""
+        """Add one kind of objection; do nothing without evidence."""
         if evidence:
             self.short.append(short)
             self.evidence += evidence
 
     def uncovered(self, test: str, evidence: Sequence[str]) -> None:
-        """Take the acceptance criteria that have no test of a kind."""
+        """Add acceptance criteria that have no test of a kind."""
         one, many = f"criterion has no {test}", f"criteria have no {test}"
         self.add(f"{len(evidence)} acceptance {one if len(evidence) == 1 else many}", evidence)
 
     def verdict(self, gate: Gate, success: str, facts: Mapping[str, Any]) -> Verdict:
-        """Return the verdict: passed, with these words, where nothing speaks against it."""
+        """Return the verdict: passed, with the words of `success`, if there is no objection."""
         if self.short or self.evidence:
             return failed(gate, "; ".join(self.short), self.evidence, **facts)
         return passed(gate, success, **facts)
 
 
 def do_not(number: int) -> str:
-    """Return what so many do not: "1 of 3 tests does not pass", "2 of 3 tests do not pass"."""
+    """Return the verb for a count: "1 of 3 tests does not pass", "2 of 3 tests do not pass"."""
     return "does not" if number == 1 else "do not"
 
 
 def output_of(result: PhaseResult) -> list[str]:
-    """Return the ends of what was printed, for the evidence."""
+    """Return the ends of a run's output, for the evidence."""
     pieces = []
     for name, text in (("stderr", result.stderr), ("stdout", result.stdout)):
         if text.strip():

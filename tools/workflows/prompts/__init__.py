@@ -1,1 +1,1 @@
-"""What an agent is shown, what it answers, and what it may write."""
+"""Prompts for agents, their answers, and the files they may write."""

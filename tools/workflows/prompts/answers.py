@@ -1,17 +1,15 @@
-"""What an agent's answer holds: files, questions and what it cost, or why it can't be taken.
+"""Parse an agent's answer: files, questions and cost, or why it is rejected; pure.
 
-An answer is Markdown. What counts are its fenced blocks whose info string names a path
-(```` ```python:src/ledger.py ````), each the whole content of one file; the blocks
-`agentforge:questions`, `agentforge:delete`, `agentforge:contest` and `agentforge:usage`; everything
-else is prose and stays where it is.
+An answer is Markdown. Only these fenced blocks count: those whose info string names a path
+(```` ```python:src/ledger.py ````), each the whole content of one file; and
+`agentforge:questions`, `agentforge:delete`, `agentforge:contest` and `agentforge:usage`. All other
+text is prose.
 
-Strict about paths: each is a plain relative path, and one of those that the phase may write; one
-that is not refuses the whole answer, for half an answer is no answer. Tolerant about everything
-around: prose, CRLF, blocks in lists, longer fences, tildes, fences within a file (a file's own
-fenced examples are part of it as long as they are closed), and a whole answer that stands in one
-```` ```markdown ```` block. What could not be taken is said with its line.
-
-Pure: no files are touched here.
+Paths are checked strictly: each is a plain relative path that the phase may write; one bad path
+rejects the whole answer, because half an answer is no answer. Everything around is tolerated:
+prose, CRLF, blocks in lists, longer fences, tildes, fences within a file (a file's own fenced
+examples are part of it if they are closed), and a whole answer within one ```` ```markdown ````
+block. Whatever is not taken is reported with its line.
 """
 
 from __future__ import annotations
@@ -43,19 +41,19 @@ _MAX_TEXT: Final = 10_000
 _MAX_BLOCK: Final = 64 << 10
 _SPECIAL: Final = "agentforge"
 _SAID: Final = frozenset({"questions", "contest", "usage"})
-"""The blocks that an agent says besides editing in place."""
+"""The blocks that count for an agent that edits in place."""
 _LANGUAGE_RE: Final = re.compile(r"[A-Za-z0-9_+#.-]{1,40}")
 _UNSAFE_RE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 @frozen(kw_only=True)
 class AnswerFile:
-    """A file that the answer wants written.
+    """A file that the answer asks to write.
 
     Attributes:
         path: Relative to the workspace.
-        content: All of it.
-        line: Where its block begins in the answer, from 1.
+        content: The complete content.
+        line: The line of the answer its block begins on, from 1.
     """
 
     path: str
@@ -65,16 +63,16 @@ class AnswerFile:
 
 @frozen(kw_only=True)
 class Answer:
-    """An answer, taken apart.
+    """The parts of an answer.
 
     Attributes:
-        files: What it wants written, in its order; empty if there are faults.
-        deleted: Paths that it wants deleted; empty if there are faults.
-        questions: What it asks.
+        files: The files to write, in the answer's order; empty if there are faults.
+        deleted: The paths to delete; empty if there are faults.
+        questions: Its questions.
         contested: Tests that it says no implementation can pass, each with the reason.
-        usage: What it says that it cost, or None.
-        faults: Why it can't be taken, each with its line; empty if it can.
-        notes: What was passed over, each with its line; no reason to refuse it.
+        usage: The cost it states, or None.
+        faults: Why it is rejected, each with its line; empty if it is accepted.
+        notes: What was ignored, each with its line; no reason to reject it.
     """
 
     files: tuple[AnswerFile, ...] = field(default=(), converter=as_tuple)
@@ -87,7 +85,7 @@ class Answer:
 
     @property
     def says_something(self) -> bool:
-        """Whether it wants a file written or deleted, or contests a test."""
+        """Whether it writes or deletes a file, or contests a test."""
         return bool(self.files or self.deleted or self.contested)
 
 
@@ -99,15 +97,15 @@ def _no_refusal(path: str) -> str | None:
 def parse_answer(
     text: str, *, refuse: Callable[[str], str | None] = _no_refusal, files: bool = True
 ) -> Answer:
-    """Take an answer apart.
+    """Parse an answer.
 
     Args:
         text: The answer.
-        refuse: Says why a well-formed path may not be written, or None.
-        files: Whether it can hold files; those of an agent that edits in place are prose.
+        refuse: Returns why a well-formed path may not be written, or None.
+        files: Whether it can contain files; those of an agent that edits in place are prose.
 
     Returns:
-        What it holds. Where there is any fault, no file is in it.
+        Its parts; no files if there is any fault.
     """
     reader = _Reader(refuse, files=files)
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
@@ -172,7 +170,7 @@ class _Reader:
                 )
 
     def _pathless(self, block: FencedBlock, depth: int) -> None:
-        """Look into a block that may be the wrapping of a whole answer; else it is prose."""
+        """Read a block that may wrap a whole answer; any other is prose."""
         inner = any(
             ":" in found[3] and _LANGUAGE_RE.match(found[3])
             for line in block.lines
@@ -236,7 +234,7 @@ class _Reader:
             "contest": self._take_contest,
             "questions": self._take_questions,
         }[kind]
-        above = "\n" * block.line  # so that nodes know their lines in the answer
+        above = "\n" * block.line  # shifts node lines to the answer's
         read_node(above + text, faults, lambda root: take(root, faults), kind)
         self._faults += faults.sorted()
 
@@ -291,7 +289,7 @@ def _listed(root: Node) -> list[Node]:
 
 
 def _spelled(node: Node, name: str) -> Node:
-    """Return the mapping that a text is short for; anything else as it is."""
+    """Return the mapping that a text abbreviates; any other node unchanged."""
     return {name: node} if isinstance(node, Scalar) and node.is_text else node
 
 
@@ -301,7 +299,7 @@ def _prose(text: str) -> str | None:
 
 
 def _question(fields: Fields) -> AgentQuestion | None:
-    """Make a question; None, and faults, if it is none."""
+    """Return a question; None if it has faults, which are recorded."""
     before = len(fields.faults)
     prompt = fields.text("prompt", required=True, judge=_prose)
     title = fields.text("title", judge=_prose)

@@ -1,8 +1,8 @@
-"""What an agent is shown of a project, within a bound of tokens, and what is left out, and why.
+"""The part of a project that an agent is shown, within a limit of tokens, and what is left out.
 
-The most important comes first: rules, files for agents, the files that are named, the signatures
-of the Python modules that those import, and the names of all files. It is gathered once, before the
-first call, and kept with the session, so that each call and each worker sends the same.
+The most important comes first: rules, files for agents, the named files, the signatures of the
+Python modules they import, and the names of all files. The context is gathered once, before the
+first call, and stored with the session, so that each call and each worker sends the same.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from .file_tree import tree_text
 from .prompts import fenced, language_of
 
 GUIDE_TOKENS: Final = 4000
-"""The most that is shown of one file for agents, in tokens."""
+"""The limit of one file for agents, in tokens."""
 _TREE_SHARE: Final = 4
-"""The names of files take no more than one in so many tokens of the bound."""
+"""File names take at most one in this many tokens of the limit."""
 _MAX_NAMED: Final = 500
 _CHARS_PER_TOKEN: Final = 3
 _HEADING_TOKENS: Final = 60
-"""More than the heading, the fence and a note take around a text."""
+"""More than the heading, the fence and a note around a text take."""
 _UNSAFE: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069`\ud800-\udfff]"
 )
@@ -41,15 +41,15 @@ _UNSAFE: Final = re.compile(
 
 @frozen(kw_only=True)
 class ContextRequest:
-    """What of a project is to be shown.
+    """Which parts of a project to show.
 
     Attributes:
-        files: Globs of files that are shown whole, relative to the folder.
-        max_tokens: The most that all of it takes, in tokens.
-        tree: Whether the names of files are shown.
-        guides: Files for agents, shown up to `GUIDE_TOKENS` each where they are there.
-        rules: Rules that hold for the work, whole, or None.
-        source: The folder that imports begin in.
+        files: Globs of files to show whole, relative to the folder.
+        max_tokens: The limit for everything, in tokens.
+        tree: Whether to show the names of files.
+        guides: Files for agents, shown up to `GUIDE_TOKENS` each if they exist.
+        rules: Rules for the work, shown whole, or None.
+        source: The folder where imports begin.
         about: What the project is, in a few words, or None.
     """
 
@@ -64,13 +64,13 @@ class ContextRequest:
 
 @frozen(kw_only=True)
 class ContextPart:
-    """One part of what is shown.
+    """One part of a context.
 
     Attributes:
         kind: "rules", "guide", "file", "signatures" or "tree".
-        name: The path, or what it is.
-        text: As it stands in the prompt.
-        cut: Whether it is not whole.
+        name: The path, or a description.
+        text: The text as the prompt contains it.
+        cut: Whether the text is incomplete.
     """
 
     kind: str
@@ -80,17 +80,17 @@ class ContextPart:
 
     @property
     def tokens(self) -> int:
-        """How many tokens it takes at most."""
+        """An upper bound of its tokens."""
         return most_tokens(self.text)
 
 
 @frozen(kw_only=True)
 class Context:
-    """What is shown of a project.
+    """The parts of a project to show, and what was left out.
 
     Attributes:
         parts: Its parts, in the order of the prompt.
-        left_out: What was named and is not shown, with the reason.
+        left_out: What was requested and is not shown, with the reason.
     """
 
     parts: tuple[ContextPart, ...]
@@ -98,17 +98,17 @@ class Context:
 
     @property
     def text(self) -> str:
-        """All of it, as it stands in the prompt."""
+        """The whole context, as the prompt contains it."""
         return "\n\n".join(part.text for part in self.parts)
 
     @property
     def tokens(self) -> int:
-        """How many tokens all of it takes at most."""
+        """An upper bound of the tokens of the whole context."""
         return most_tokens(self.text)
 
 
 class RulesTooLong(HarnessError, ValueError, kind=ErrorKind.USAGE):
-    """The rules, which are shown whole, don't fit into the bound; nothing was gathered."""
+    """The rules, which are shown whole, exceed the limit; nothing was gathered."""
 
     message = "the rules take more than the {max_tokens:,} tokens of the context"
     max_tokens: int
@@ -117,13 +117,13 @@ class RulesTooLong(HarnessError, ValueError, kind=ErrorKind.USAGE):
 def gather_context(
     folder: Path, request: ContextRequest, *, fs: FileSystem | None = None
 ) -> Context:
-    """Gather what is shown of a folder.
+    """Gather the context of a folder.
 
     Guarantees: the text takes at most `max_tokens`; no link is followed and nothing outside the
-    folder is read; what looks like a secret is left out, unless its own path is among the globs.
+    folder is read; what looks like a secret is left out, unless a glob is exactly its path.
 
     Raises:
-        RulesTooLong: The rules alone take more than the bound.
+        RulesTooLong: The rules alone exceed the limit.
         ReadError: The folder can't be read.
     """
     with context_folder(fs if fs is not None else OsFileSystem(), folder) as opened:
@@ -153,7 +153,7 @@ class _Gathering:
             self._guide(path)
         shown = dict(self._files(listing))
         if request.tree:
-            # Room for the names is kept from the signatures, which may be many.
+            # Reserves room for the names, because the signatures may be many.
             room = min(self._room, request.max_tokens // _TREE_SHARE) - _HEADING_TOKENS
             tree = tree_text(map(shown_name, listing.files), max_chars=room * _CHARS_PER_TOKEN)
         else:
@@ -168,7 +168,7 @@ class _Gathering:
         return Context(parts=tuple(self._parts), left_out=tuple(self._left_out.items()))
 
     def _add(self, kind: str, name: str, text: str, *, cut: bool = False) -> bool:
-        """Add a part, if there is room for it and for the blank line between two."""
+        """Add a part if it fits, with the blank line before it; return whether it did."""
         part = ContextPart(kind=kind, name=shown_name(name), text=text, cut=cut)
         needed = part.tokens + (1 if self._parts else 0)
         if needed > self._room:
@@ -196,7 +196,7 @@ class _Gathering:
             self._leave(path, "does not fit into the bound" if shown.strip() else "is empty")
 
     def _files(self, listing: Listing) -> Iterator[tuple[str, str]]:
-        """Show the named files, each once, in the order of their globs; yield their texts."""
+        """Show the files that the globs match, each once, in the globs' order; yield the texts."""
         seen: set[str] = set()
         for pattern in self._request.files:
             named = is_exact(pattern) and not pattern.endswith("/")
@@ -231,7 +231,7 @@ class _Gathering:
         return found[:_MAX_NAMED]
 
     def _signatures(self, shown: dict[str, str], listing: Listing) -> None:
-        """Show what the modules offer that the shown Python files import."""
+        """Show the signatures of the modules that the shown Python files import."""
         there = set(listing.files)
         wanted: dict[str, None] = {}
         for path, text in shown.items():
@@ -266,12 +266,12 @@ class _Gathering:
 
 
 def shown_name(path: str) -> str:
-    """Write a path so that no prompt and no terminal takes a part of it for anything else."""
+    """Return a path so that neither a prompt nor a terminal misreads any part of it."""
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", path)
 
 
 def _cut(text: str, most: int) -> str:
-    """Return the beginning of a text, whole lines of it, in at most so many bytes."""
+    """Return the first whole lines of a text, up to a number of bytes."""
     if len(text.encode()) <= most:
         return text
     kept = text.encode()[: max(0, most)].decode("utf-8", "ignore")
@@ -279,6 +279,6 @@ def _cut(text: str, most: int) -> str:
 
 
 def listed(context: Context) -> Iterable[tuple[str, str, str]]:
-    """Return each part as kind, name and what it takes, for a list that a person reads."""
+    """Yield each part's kind, name and size, for a list that a person reads."""
     for part in context.parts:
         yield part.kind, part.name, f"{part.tokens:,} tokens{', cut' if part.cut else ''}"

@@ -1,7 +1,7 @@
-"""A project's folder as an agent may be shown it: its files by name, and text by descriptor.
+"""A project folder as an agent may see it: file names, and texts read by descriptor.
 
-The walk follows no link, enters no ignored folder and is bounded; a file is read over no link, and
-only if it is a regular one of moderate size that holds text.
+The walk follows no link, enters no ignored folder and is bounded; a file is read without following
+links, and only if it is a regular text file of moderate size.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ..names import path_problem
 from .left_out_files import IgnoreRules, holds_private_key, looks_secret
 
 MAX_FILE_BYTES: Final = 512 * 1024
-"""The largest file that is read."""
+"""The largest file that is read, in bytes."""
 MAX_ENTRIES: Final = 50_000
-"""How many entries a walk looks at."""
+"""The most entries that a walk visits."""
 LINK: Final = "is a symbolic link, which is not followed"
 _MAX_DEPTH: Final = 32
 _MAX_IGNORE_BYTES: Final = 64 * 1024
@@ -41,13 +41,13 @@ _NEVER: Final = frozenset(
 
 @frozen
 class Listing:
-    """What a walk found.
+    """The result of a walk.
 
     Attributes:
-        files: The regular files, by path, sorted; those that look secret are not among them.
+        files: The regular files, by path, sorted, without those that look secret.
         links: The symbolic links, which are not followed.
         secret: Files that look as if they held a secret.
-        cut: Whether the walk ended at its bound.
+        cut: Whether the walk ended at its limit.
     """
 
     files: tuple[str, ...]
@@ -57,12 +57,12 @@ class Listing:
 
 
 class NotShown(Exception):
-    """A file is not shown; its text says why."""
+    """A file is not shown; the message says why."""
 
 
 @frozen(kw_only=True)
 class ContextFolder:
-    """A folder that is held open.
+    """An open folder.
 
     Attributes:
         fs: The file system.
@@ -77,7 +77,7 @@ class ContextFolder:
     _rules: dict[tuple[str, ...], IgnoreRules] = field(factory=dict, init=False, repr=False)
 
     def list(self) -> Listing:
-        """Walk the folder.
+        """Walk the folder and return its files.
 
         Raises:
             ReadError: The folder itself can't be listed.
@@ -105,7 +105,7 @@ class ContextFolder:
         return Listing(tuple(sorted(files)), tuple(sorted(links)), tuple(sorted(secret)), cut)
 
     def ignores(self, path: str) -> bool:
-        """Return whether a file of this path would be ignored, itself or with a folder above."""
+        """Return whether a file of this path is ignored, by its own rule or a folder's."""
         names = tuple(path.split("/"))
         return any(
             name.lower() in _NEVER or self._judged(names[: depth + 1], depth + 1 < len(names))
@@ -122,7 +122,7 @@ class ContextFolder:
         return self._judged(entry.names, entry.is_directory)
 
     def _judged(self, names: tuple[str, ...], is_directory: bool) -> bool:
-        """Return what the rules of the folders above a path say of it."""
+        """Return whether the rules of the folders above a path ignore it."""
         ignored: bool | None = None
         for depth in range(len(names)):
             rules = self._rules_in(names[:depth])
@@ -133,14 +133,14 @@ class ContextFolder:
     def _rules_in(self, above: tuple[str, ...]) -> IgnoreRules:
         if above not in self._rules:
             with (
-                suppress(OSError),  # there is no such folder, and so no rules
+                suppress(OSError),  # a missing folder has no rules
                 directory_beneath(self.fs, self.fd, above) as directory_fd,
             ):
                 self._read_rules(above, directory_fd)
         return self._rules.setdefault(above, IgnoreRules(""))
 
     def _read_rules(self, above: tuple[str, ...], directory_fd: int) -> None:
-        """Read the .gitignore of a folder, once."""
+        """Read a folder's .gitignore, once."""
         if above in self._rules:
             return
         try:
@@ -156,14 +156,14 @@ class ContextFolder:
         self._rules[above] = IgnoreRules((data or b"").decode("utf-8", "replace"))
 
     def text(self, path: str, *, named: bool) -> str:
-        """Read a file.
+        """Return a file's text.
 
         Args:
             path: Its path, relative to the folder.
-            named: Whether a person named this very file, so that it may look secret.
+            named: Whether a person named exactly this file, so that it may look secret.
 
         Raises:
-            NotShown: It is not shown; the text says why.
+            NotShown: The file is not shown; the message says why.
         """
         problem = _path_problem(path)
         if problem is not None:
@@ -210,7 +210,7 @@ class ContextFolder:
 
 
 def _path_problem(path: str) -> str | None:
-    """Return why a path is none that an agent is shown."""
+    """Return why a path is never shown to an agent, or None."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -221,10 +221,10 @@ def _path_problem(path: str) -> str | None:
 
 @contextmanager
 def context_folder(fs: FileSystem, path: Path) -> Iterator[ContextFolder]:
-    """Hold a folder open.
+    """Yield a folder, open during the block.
 
     Raises:
-        ReadError: It is none, or the system refused.
+        ReadError: The path is not a folder, or can't be read.
     """
     try:
         fd = fs.open(os.path.realpath(path), DIRECTORY_FLAGS)

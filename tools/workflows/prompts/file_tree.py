@@ -1,4 +1,4 @@
-"""The names of a project's files as an indented tree, within a bound; pure."""
+"""A project's file names as an indented tree, within a limit; pure."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class _Folder:
 
 
 def tree_text(paths: Iterable[str], *, max_chars: int) -> str:
-    """Write files as a tree, folders before files, as deep as the bound allows.
+    """Return files as a tree, folders before files, as deep as the limit allows.
 
-    A folder that is too deep is one line with the number of files below it. Where not even the
-    first level fits, it is cut and says how much is missing.
+    A folder that is too deep is one line with the number of files below it. If not even the first
+    level fits, it is cut, and the text says how much is missing.
     """
     root = _tree(paths)
     if not root.count or max_chars < len(_MORE) + 12:

@@ -1,6 +1,6 @@
-"""Files of a project that no agent is shown: ignored ones, and those that look secret; pure.
+"""Project files that no agent is shown: ignored files, and those that look secret; pure.
 
-One that looks secret is sent only if it is named itself.
+A file that looks secret is sent only if a person names exactly this file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class _Rule:
 
 
 class IgnoreRules:
-    """The rules of one .gitignore, of paths relative to its folder."""
+    """The rules of one .gitignore, for paths relative to its folder."""
 
     def __init__(self, text: str) -> None:
         self._rules = [
@@ -33,7 +33,7 @@ class IgnoreRules:
         ]
 
     def judge(self, path: str, *, is_directory: bool) -> bool | None:
-        """Return whether a path is ignored; None where no rule speaks of it."""
+        """Return whether a path is ignored; None if no rule matches it."""
         name = path.rpartition("/")[2]
         for rule in reversed(self._rules):
             if rule.directories and not is_directory:
@@ -74,7 +74,7 @@ _KEY: Final = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?
 
 
 def looks_secret(path: str) -> bool:
-    """Return whether a path is as those of secrets are: its name, or a folder that it is in."""
+    """Return whether a path looks like that of a secret, by its name or a folder above."""
     *folders, name = path.lower().split("/")
     if not _FOLDERS.isdisjoint(folders):
         return True
@@ -82,5 +82,5 @@ def looks_secret(path: str) -> bool:
 
 
 def holds_private_key(data: bytes) -> bool:
-    """Return whether a file's content has the beginning of a private key."""
+    """Return whether a file's content contains the beginning of a private key."""
     return _KEY.search(data) is not None

@@ -1,7 +1,7 @@
-"""The text that an agent is asked with: a pure function of what it is given.
+"""The text of an agent's prompt: a pure function of its input.
 
-What stays the same comes first (role, specification, form of the answer), what changes from call
-to call last, so that an agent's cache of the beginning holds as long as it can.
+Constant parts come first (role, specification, form of the answer), changing parts last, so that an
+agent's prompt cache stays valid as long as possible.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ..documents.specification import Component
 from ..workflow import TEST_GATES, Gate, Phase
 
 MAX_FILE_CHARS: Final = 60_000
-"""The most that is shown of one file."""
+"""The most characters shown of one file."""
 MAX_FILES_CHARS: Final = 400_000
-"""The most that is shown of all files together."""
+"""The most characters shown of all files together."""
 MAX_NAMES: Final = 200
-"""How many files are named to an agent that edits in place."""
+"""The most files named to an agent that edits in place."""
 
 _LANGUAGES: Final = {
     "py": "python",
@@ -35,7 +35,7 @@ _LANGUAGES: Final = {
     "rb": "ruby",
     "h": "c",
 }
-"""The languages that are called otherwise than the ending of their files."""
+"""Languages whose name differs from their files' suffix."""
 _SAME_NAME: Final = frozenset(
     {"c", "cpp", "css", "go", "html", "java", "json", "jsx", "sh", "toml", "tsx", "yaml"}
 )
@@ -82,26 +82,26 @@ _FENCES: Final = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
 
 @frozen(kw_only=True)
 class PromptInput:
-    """Everything that a prompt is made of.
+    """The input of a prompt.
 
     Attributes:
-        role: Who the agent is asked to be.
+        role: The agent's role.
         workflow: The workflow's name.
         phase: The phase.
-        attempt: Which attempt at it in this round.
+        attempt: The number of the attempt in this round.
         round_number: How often the phase was entered.
         writes: The files and directories that the answer may write.
-        briefing: What the session says of itself.
-        subject: What the run is about, in the words of the person who began it, or None.
-        specification: The document, or the part that matters, or None.
+        briefing: The session's briefing.
+        subject: The topic of the run, in the words of the person who started it, or None.
+        specification: The document, or the relevant part, or None.
         component: The component, or None.
-        context: What of the project is shown, or None.
-        files: The files that matter, by path.
+        context: The project's context, or None.
+        files: The relevant files, by path.
         evidence: What was wrong with the last attempt.
         answered: Questions that the person answered, with the answers.
-        budget_note: What there is to say about the budget, or None.
-        edits: Whether the agent changes files in place, in the folder that it works in.
-        said_on_base: What the gate's command said before anything was written, or None.
+        budget_note: A note about the budget, or None.
+        edits: Whether the agent changes files in place, in its working folder.
+        said_on_base: What the gate's command reported before anything was written, or None.
     """
 
     role: str
@@ -124,11 +124,11 @@ class PromptInput:
 
 
 def compose(given: PromptInput) -> str:
-    """Write the prompt.
+    """Return the prompt.
 
     Returns:
         Markdown: role, specification, project, form of the answer, briefing, phase with mode,
-        component and instructions, the files, the answers of the person, and what was wrong before.
+        component and instructions, files, the person's answers, and what was wrong before.
     """
     parts = [f"# Role\n\n{given.role.strip()}"]
     if given.subject:
@@ -159,7 +159,7 @@ def compose(given: PromptInput) -> str:
 
 
 def fenced(text: str, info: str) -> str:
-    """Put a text into a fenced block whose fence is longer than any in it."""
+    """Return a text in a fenced block whose fence is longer than any in the text."""
     found = _FENCES.findall(text) if "```" in text else ()
     longest = max(map(len, found), default=2)
     fence = "`" * max(3, longest + 1)
@@ -168,7 +168,7 @@ def fenced(text: str, info: str) -> str:
 
 
 def language_of(path: str) -> str:
-    """Name the language of a file by its ending, for a block's mark."""
+    """Return the language of a file by its suffix, for a block's mark."""
     ending = path.rsplit(".", 1)[-1]
     return _LANGUAGES.get(ending, ending if ending in _SAME_NAME else "text")
 
@@ -216,7 +216,7 @@ def _form(given: PromptInput) -> str:
 
 
 def _example(given: PromptInput) -> str:
-    """Return a path that the answer may write, to show the form with."""
+    """Return a path that the answer may write, as an example."""
     example = given.writes[0] if given.writes else "path/to/file.py"
     if not example.endswith("/"):
         return example.replace("**/", "").replace("*", "example")
@@ -252,7 +252,7 @@ def _phase(given: PromptInput) -> str:
 
 
 def _of_tests(gate: Gate, component: Component) -> list[str]:
-    """Return what the gate asks of tests in the component's language, and what its machine has."""
+    """Return the gate's requirements on tests in the component's language, and its tools."""
     if gate.kind not in TEST_GATES:
         return []
     lines = []
@@ -266,14 +266,14 @@ def _of_tests(gate: Gate, component: Component) -> list[str]:
 
 
 def _packages(gate: Gate) -> str:
-    """Name the packages that the sandbox has besides the standard library."""
+    """Return the sentence on packages in the sandbox besides the standard library."""
     there = ["attrs", *(["pytest"] if gate.framework == "pytest" else [])]
     there += [name.rsplit("/", 1)[-1] for name in gate.packages]
     return ", ".join(there)
 
 
 def _command(gate: Gate) -> str:
-    """Say by which command a phase is judged, and what that asks of tests."""
+    """Return the command that judges a phase, and what it requires of tests."""
     weak = gate.report == "exit-code"
     by = "its exit code" if weak else "the tests that its report names"
     text = (
@@ -293,7 +293,7 @@ def _attempt(given: PromptInput) -> str:
 
 
 def _file_names(files: Mapping[str, str]) -> str:
-    """Name the files that matter; an agent that edits in place reads them for itself."""
+    """Return the names of the relevant files, for an agent that reads them itself."""
     if not files:
         return "# Files\n\nNone of the files that matter here is there yet."
     names = sorted(files)
@@ -321,7 +321,7 @@ def _files(files: Mapping[str, str]) -> str:
 
 
 def budget_note(*, used: int, total: int, warning: bool, left: int, expected: int) -> str | None:
-    """Return what the agent has to know of the budget, or None as long as there is plenty."""
+    """Return what the agent has to know of the budget; None while plenty is left."""
     if not warning:
         return None
     return (
@@ -331,5 +331,5 @@ def budget_note(*, used: int, total: int, warning: bool, left: int, expected: in
 
 
 def shown_paths(paths: Iterable[str], name: str) -> tuple[str, ...]:
-    """Put a run's name into the paths of a file group."""
+    """Return the paths of a file group with the run's name filled in."""
     return tuple(path.replace("{name}", name) for path in paths)

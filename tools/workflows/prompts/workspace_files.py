@@ -1,9 +1,9 @@
-"""The host's access to a session's workspace: place, read and change files, look for artifacts.
+"""The host's access to a session's workspace: place, read and change files, check artifacts.
 
-Every path is walked by directory descriptors and no link is followed, because what ran in the
-workspace may have put one anywhere.
+Every path is walked by directory descriptors and no link is followed, because code that ran in the
+workspace may have created one anywhere.
 
-The module is long because what may be read and what may be changed are judged by the same walk.
+The module is long because the same walk decides what may be read and what may be changed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_BYTES: Final = 32 << 20
 _MAX_DEPTH: Final = 32
 MAX_NAMES: Final = 50_000
 _MORE: Final = 8
-"""How many times as much is read where it is named what."""
+"""How many times the usual limit may be read if the files are named."""
 _SKIPPED: Final = frozenset({"__pycache__"})
 _NEVER_LISTED: Final = frozenset({".git", "__pycache__", "node_modules"})
 _NOT_A_WAY: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
@@ -43,7 +43,7 @@ _NEW_MODE: Final = 0o644
 
 
 class WorkspaceTooLarge(HarnessError):
-    """A workspace holds more than an agent's work ever does; nothing was run."""
+    """A workspace is larger than any agent's work; nothing was run."""
 
     message = (
         f"{{path}} holds more than {MAX_FILES:,} files or {MAX_BYTES >> 20} MiB. Take out what the "
@@ -67,15 +67,15 @@ class WorkspaceFiles:
     root: Path
 
     def read(self, places: Iterable[str] | None = None) -> dict[str, bytes]:
-        """Read the regular files, by path; hidden names, caches and large files are passed over.
+        """Return the regular files, by path, without hidden names, caches and large files.
 
         Args:
-            places: Only these files, hidden ones too, what is in these directories, which end in
-                `/`, and what these globs name; all if None.
+            places: Only these files, hidden ones too, the content of these directories, which end
+                in `/`, and the matches of these globs; all if None.
 
         Raises:
-            WorkspaceTooLarge: There is too much.
-            ReadError: The system refused.
+            WorkspaceTooLarge: The files exceed a limit.
+            ReadError: The workspace can't be read.
         """
         found = _Found(self.root, 1 if places is None else _MORE)
         try:
@@ -113,10 +113,10 @@ class WorkspaceFiles:
                 )
 
     def names(self) -> tuple[str, ...]:
-        """Return the paths of what is there and no directory, sorted, as far as they are looked at.
+        """Return the paths of all entries but directories, sorted, at most `MAX_NAMES`.
 
         Raises:
-            ReadError: The system refused.
+            ReadError: The workspace can't be read.
         """
         found: list[str] = []
         try:
@@ -130,23 +130,23 @@ class WorkspaceFiles:
         return tuple(sorted(found))
 
     def ignored(self, paths: Iterable[str]) -> tuple[str, ...]:
-        """Return which of some paths the rules of the workspace's `.gitignore` files exclude."""
+        """Return the paths that the workspace's `.gitignore` files exclude."""
         folder = ContextFolder(fs=self.fs, fd=self.fd, path=self.root)
         return tuple(path for path in sorted(paths) if folder.ignores(path))
 
     def place(self, inputs: Iterable[Input]) -> None:
-        """Put files there, each whole and durable; they replace what has their names.
+        """Write input files, each atomically and durably, replacing files of the same name.
 
-        Doing it again after it was interrupted gives the same files and leaves nothing else behind.
+        Repeating an interrupted call gives the same files and leaves nothing else behind.
 
         Raises:
-            WriteError: The system refused, or a directory on the way is none.
+            WriteError: The write failed, or a parent is not a directory.
         """
         for one in inputs:
             self._put(one.target, one.content, None)
 
     def _put(self, target: str, content: bytes, executable: bool | None) -> None:
-        """Put a file there; it keeps the permissions of the one that it replaces."""
+        """Write a file, with the permissions of the one it replaces."""
         *directories, name = target.split("/")
         path = self.root / target
         try:
@@ -168,20 +168,20 @@ class WorkspaceFiles:
         there: Mapping[str, bytes],
         executable: Mapping[str, bool | None] | None = None,
     ) -> None:
-        """Make files what an answer says, each whole and durable.
+        """Write and delete files as an answer says, each atomically and durably.
 
-        Applying an answer twice gives what applying it once gives: files that hold what they
-        should are not written again.
+        Applying an answer twice has the same effect as once: files that already have the content
+        are not written again.
 
         Args:
-            written: Files and what they are to hold.
+            written: Files and their new content.
             deleted: Files to remove.
-            there: What the workspace holds now of these files.
-            executable: Whether files can be run; what it leaves out stays as it is.
+            there: The current content of these files in the workspace.
+            executable: Whether files are executable; others keep their permissions.
 
         Raises:
-            WriteError: The system refused, or a directory on the way is none; doing it again
-                after that is mended gives the whole.
+            WriteError: The write failed, or a parent is not a directory; once that is fixed,
+                repeating the call completes it.
         """
         for path in deleted:
             self._remove(path, known=path in there, emptied=written)
@@ -191,7 +191,7 @@ class WorkspaceFiles:
                 self._put(path, content, runs)
 
     def _differs(self, path: str, executable: bool | None) -> bool:
-        """Return whether a file that is there can be run and should not, or the other way round."""
+        """Return whether an existing file's executable bit is not the wanted one."""
         if executable is None:
             return False
         *directories, name = path.split("/")
@@ -202,7 +202,7 @@ class WorkspaceFiles:
             return True
 
     def _remove(self, path: str, *, known: bool, emptied: Mapping[str, bytes]) -> None:
-        """Remove a file, and directories above it in whose place a file is to be."""
+        """Remove a file, and the directories above it that a new file replaces."""
         *directories, name = path.split("/")
         try:
             with (
@@ -219,19 +219,19 @@ class WorkspaceFiles:
             return
         except OSError as error:
             if error.errno == errno.ENOTEMPTY:
-                return  # what else is in it is removed after this
+                return  # its other content is removed after this
             if not known and error.errno in {*_NOT_A_WAY, errno.EISDIR}:
-                return  # no file is there
+                return  # there is no file
             raise WriteError(path=self.root / path, operation="unlink", cause=error) from error
 
     def missing(self, paths: Iterable[str]) -> list[str]:
-        """Return which files are not there as regular files, reached over no link, and why.
+        """Return the paths that are not regular files, reached without links, each with the reason.
 
-        Those that are there are synced with the directories they are in, so that a success that
-        is recorded after this call is not recorded of a file that a power failure takes away.
+        Existing files are synced with their directories, so that a success recorded after this call
+        survives a power failure together with its files.
 
         Raises:
-            WriteError: One is there and could not be synced.
+            WriteError: A file could not be synced.
         """
         problems = ((path, self._problem(path)) for path in paths)
         return [f"{path} {problem}" for path, problem in problems if problem is not None]
@@ -263,7 +263,7 @@ class WorkspaceFiles:
 
 
 class _Found:
-    """The files that a look has found, within the limits."""
+    """The files found by a read, within the limits."""
 
     def __init__(self, root: Path, times: int) -> None:
         self._root = root
@@ -296,7 +296,7 @@ def _is_listed(entry: Entry) -> bool:
 def _read_regular(
     fs: FileSystem, directory_fd: int, name: str, status: os.stat_result
 ) -> bytes | None:
-    """Read a regular file; None if it is a link, special or too large."""
+    """Return the content of a regular file; None if it is a link, special or too large."""
     if not _is_readable(status):
         return None
     fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)
@@ -308,7 +308,7 @@ def _read_regular(
 
 
 def _mode_of(fs: FileSystem, directory_fd: int, name: str) -> int | None:
-    """Return the permissions of a regular file, or None where there is none."""
+    """Return the permissions of a regular file, or None if there is none."""
     try:
         status = fs.stat(name, dir_fd=directory_fd)
     except FileNotFoundError:
@@ -317,7 +317,7 @@ def _mode_of(fs: FileSystem, directory_fd: int, name: str) -> int | None:
 
 
 def _runnable(mode: int | None) -> int:
-    """Return permissions with which those who may read may run."""
+    """Return permissions that let everyone execute who may read."""
     mode = _NEW_MODE if mode is None else mode
     return mode | (mode & 0o444) >> 2
 

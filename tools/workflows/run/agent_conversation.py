@@ -1,4 +1,4 @@
-"""Asks an agent within one attempt, until it gives files: prompt, budget, answer, cost."""
+"""Calls an agent within one attempt until it changes files: prompt, budget, answer, cost."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ from .run_spans import measure_usage, traced_call
 from .step_journal import StoredAnswer, digest_of
 
 MAX_CALLS: Final = 8
-"""How often an agent is asked within one attempt: once, and once after each round of questions."""
+"""The most calls of an agent within one attempt: the first, and one per round of questions."""
 
 
 @frozen(kw_only=True, eq=False)
 class AgentConversation:
-    """Asks one session's agent; what was stored is not asked for again.
+    """Calls one session's agent; a stored answer is not requested again.
 
-    `may_show` returns what of the conversations of agent programs this agent may be shown, as of
+    `may_show` decides which parts of agent programs' conversations this agent may see; see
     `harness.views.briefing.brief`.
     """
 
@@ -67,7 +67,7 @@ class AgentConversation:
     def converse(  # noqa: PLR0911 (an end each)
         self, phase: Phase, progress: Progress
     ) -> PhaseChange | Verdict | Stop:
-        """Ask the agent, and again after each round of questions, until it changes files."""
+        """Call the agent, and again after each round of questions, until it changes files."""
         for call in range(1, MAX_CALLS + 1):
             stored = self._stored_answer(phase, progress, call)
             if isinstance(stored, Stop):
@@ -115,11 +115,11 @@ class AgentConversation:
         )
 
     def _rule(self, phase: Phase) -> Callable[[str], str | None]:
-        """Return what says why a phase may not write a path."""
+        """Return the function that says why a phase may not write a path."""
         return lambda path: self.led.job.refusal(phase, path)
 
     def _stored_answer(self, phase: Phase, progress: Progress, call: int) -> StoredAnswer | Stop:
-        """Return the answer to a call; the agent is asked only if none is stored."""
+        """Return the answer to a call; the agent is called only if none is stored."""
         key = progress.key
         prompt = self.led.steps.prompt(key, call)
         stored = None if prompt is None else self.led.steps.answer(key, call, prompt)
@@ -199,12 +199,12 @@ class AgentConversation:
     def _unanswered(
         self, error: AgentFailed, *, tokens: int, duration_s: float
     ) -> StoredAnswer | Stop:
-        """Return what follows where an agent gave no answer: a charged attempt, or a pause."""
+        """Return the consequence of a call without an answer: a charged attempt, or a pause."""
         crashed = isinstance(error, AgentCrashed) and not error.answered
         if crashed or not error.may_recover:
             twice = " at two tries" if crashed else ""
             return Stop(reason=f"{error}{twice}; mend that, then resume", cause=StopCause.AGENT)
-        # What went in was most likely read, and paid for.
+        # The input was most likely read, and is charged.
         usage = error.usage or TokenUsage(input_tokens=tokens, output_tokens=0, estimated=True)
         return StoredAnswer(
             answer=AgentAnswer(text=""),
@@ -216,7 +216,7 @@ class AgentConversation:
         )
 
     def _asked(self, request: AgentRequest) -> AgentAnswer:
-        """Ask the agent; one that ends without a word is asked once more."""
+        """Call the agent; one that crashes without output is called once more."""
         try:
             return self.agent.answer(request)
         except AgentCrashed as error:
@@ -265,14 +265,14 @@ class AgentConversation:
         )
 
     def _expected_cost(self, phase: Phase, progress: Progress) -> int:
-        """Return what the next call of the current attempt is expected to cost, in tokens."""
+        """Return the expected cost of the current attempt's next call, in tokens."""
         prompt = self.led.steps.prompt(progress.key, progress.calls + 1)
         if prompt is None:
             prompt = self._prompt(phase, progress, shown_files(self.led, phase))
         return expected_tokens(phase, prompt)
 
     def refusal(self, phase: Phase, progress: Progress) -> BudgetTooSmall | None:
-        """Return why the budget forbids to resume the session, or None."""
+        """Return why the budget does not allow resuming the session, or None."""
         budget = self.led.budget
         if (
             phase.prompt is None
@@ -291,7 +291,7 @@ class AgentConversation:
         )
 
     def _state_before(self, progress: Progress, call: int) -> str | None:
-        """Return the state that the agent's last answer named, of those that are in force."""
+        """Return the state named by the agent's last answer that is still in force."""
         for key in reversed(progress.keys):
             last = call - 1 if key == progress.key else MAX_CALLS
             for number in range(last, 0, -1):
@@ -302,7 +302,7 @@ class AgentConversation:
         return None
 
     def _evidence(self, progress: Progress) -> tuple[str, ...]:
-        """Return what was wrong since a phase was last passed: of each phase its last verdict."""
+        """Return what was wrong since a phase last passed: the last verdict of each phase."""
         pieces: list[str] = []
         seen: set[str] = set()
         for key in reversed(progress.keys[:-1]):
@@ -319,6 +319,6 @@ class AgentConversation:
 
 
 def _estimated_output(answer: AgentAnswer) -> int:
-    """Return about how many tokens came out of an agent: what it said and what it wrote."""
+    """Return an estimate of an agent's output in tokens: its text and the files it wrote."""
     written = () if answer.change is None else answer.change.written
     return estimate_tokens(answer.text) + sum(-(-len(one.content) // 3) for one in written)

@@ -1,4 +1,4 @@
-"""An agent's questions to a person: asked once, their answers kept beside the session."""
+"""An agent's questions to a person: asked once, the answers stored beside the session."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .run_lock import LedSession
 
 @frozen(kw_only=True, eq=False)
 class AgentQuestions:
-    """Has questions of one session's agent answered, within its run."""
+    """Gets answers to one session's questions within its run."""
 
     led: LedSession
     timeout_s: float
 
     def ask(self, progress: Progress, call: int, questions: Sequence[AgentQuestion]) -> Stop | None:
-        """Have the questions of a call answered and the answers kept; None when they are."""
+        """Ask the questions of a call and store the answers; None when they are stored."""
         key = progress.key
         name = key.name("answers", call)
         if self.led.steps.read(name) is not None:
@@ -42,7 +42,7 @@ class AgentQuestions:
         return None
 
     def collect(self, questions: Sequence[AgentQuestion], key: str) -> tuple[str, ...] | Stop:
-        """Ask through the manager, which asks nothing twice under one key and records it all."""
+        """Ask through the manager, which asks once per key and records everything."""
         asked = _questions_in_words(questions)
         if not self.led.manager.can_ask:
             return Stop(
@@ -75,7 +75,7 @@ class AgentQuestions:
         self.led.observer.questions_asked(asked, questions)
 
     def answered(self) -> tuple[tuple[str, str], ...]:
-        """Return every question that was answered in this session, with its answer."""
+        """Return every answered question of this session, with its answer."""
         found: list[tuple[str, str]] = []
         for name in self.led.steps.names():
             if name.endswith(".answers.json"):

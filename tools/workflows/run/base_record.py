@@ -1,7 +1,7 @@
-"""What the commands of gates said of the base, before anything was written: run once, and kept.
+"""What the gates' commands reported on the base, before anything was written: run once, and stored.
 
-It is a step of the session's journal, so that a red phase that is come back to is compared with the
-same base, and the later phases know what failed already.
+It is a step of the session's journal, so that a later return to a red phase is compared with the
+same base, and the later phases know what already failed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class BaseRun:
 
     Attributes:
         command: The command.
-        report: What was read of it.
-        report_path: Where its report was, or None.
-        exit_code: What it ended with.
+        report: The form of its report.
+        report_path: The path of its report, or None.
+        exit_code: Its exit code.
         sealed: Whether it was cut off from every network.
         outcomes: Its tests.
     """
@@ -43,7 +43,7 @@ class BaseRun:
     outcomes: Outcomes = field(repr=False)
 
     def is_of(self, gate: Gate | CommandRequest) -> bool:
-        """Return whether it is the run of a gate's command."""
+        """Return whether this is the run of a gate's command."""
         return (self.command, self.report, self.report_path) == (
             gate.command,
             gate.report,
@@ -52,7 +52,7 @@ class BaseRun:
 
     @property
     def in_words(self) -> str:
-        """What it said, for people and agents."""
+        """Its result, in words for people and agents."""
         begin = f"Before anything was written, `{self.command}` ended with {self.exit_code}"
         if self.report == "exit-code":
             return f"{begin}."
@@ -69,11 +69,11 @@ class BaseRun:
 
 @frozen(kw_only=True)
 class BaseRecord:
-    """What is known of the base.
+    """The known facts of the base.
 
     Attributes:
         runs: The runs of the gates' commands.
-        files: What the base had of the component's files.
+        files: The base's version of the component's files.
         there: The files of the base that a phase may write.
     """
 
@@ -87,17 +87,17 @@ class BaseRecord:
 
 
 def kept_base(steps: StepJournal) -> BaseRecord | None:
-    """Return what is kept of the base; None where nothing is.
+    """Return the stored record of the base; None if there is none.
 
     Raises:
-        ReadError: It is there and can't be read.
+        ReadError: It can't be read.
     """
     found = steps.read(BASE_STEP)
     return None if found is None else steps.made(BASE_STEP, lambda: _record(found))
 
 
 def keep_base(steps: StepJournal, record: BaseRecord) -> None:
-    """Keep what is known of the base.
+    """Save the record of the base.
 
     Raises:
         WriteError: The disk or its permissions.
@@ -124,7 +124,7 @@ def keep_base(steps: StepJournal, record: BaseRecord) -> None:
 
 
 def base_in_words(record: BaseRecord | None, gate: Gate | Script) -> str | None:
-    """Return what a gate's command said of the base, or None."""
+    """Return what a gate's command reported on the base, or None."""
     if record is None or not isinstance(gate, Gate) or gate.command is None:
         return None
     run = record.run_of(gate)

@@ -1,4 +1,4 @@
-"""Whether the budget lets an agent be called, and how much is missing if it does not; pure."""
+"""Whether the budget allows a call of an agent, and how much is missing if not; pure."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from ..workflow import Phase
 from .progress import Progress
 
 BRIEFING_TOKENS: Final = 2000
-"""How long a prompt's briefing may be, in tokens."""
+"""The longest briefing of a prompt, in tokens."""
 
 
 def expected_tokens(phase: Phase, prompt: str) -> int:
-    """Return what a call with a prompt is expected to cost, in tokens."""
+    """Return the expected cost of a call with a prompt, in tokens."""
     return estimate_tokens(prompt) + phase.answer_tokens
 
 
 def missing_tokens(budget: TokenBudget, phase: Phase, progress: Progress, expected: int) -> int:
-    """Return by how much the budget has to be extended for a call, with room for the next.
+    """Return by how much to extend the budget for a call, with room for the next.
 
-    Enough for the session's budget and for the phase's share of it, in tokens; 0: nothing.
+    Enough for the session's budget and for the phase's share of it, in tokens; 0 if none is
+    missing.
     """
     wanted = math.ceil((progress.spent + expected) / phase.budget_share)
     missing = max(expected - budget.tokens_remaining, wanted - budget.total_budget)
@@ -31,12 +32,12 @@ def missing_tokens(budget: TokenBudget, phase: Phase, progress: Progress, expect
 
 
 def _with_room(missing: int, share: float) -> int:
-    """Round up what is missing, so that the next prompt, whose briefing tells more, fits too."""
+    """Round up, so that the next prompt, with its longer briefing, fits too."""
     return math.ceil((missing + BRIEFING_TOKENS / share) / 1000) * 1000
 
 
 def over_budget(budget: TokenBudget, phase: Phase, progress: Progress, prompt: str) -> Stop | None:
-    """Return why the agent may not be asked now, or None."""
+    """Return why the agent may not be called now, or None."""
     expected = expected_tokens(phase, prompt)
     share = math.floor(phase.budget_share * budget.total_budget)
     if not budget.can_continue(expected):

@@ -1,4 +1,4 @@
-"""The prompt of a phase: what its job says, what the session adds, and the files that it shows."""
+"""The prompt of a phase: the job's part, the session's part, and the files it shows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .progress import works_on_repository
 from .run_lock import LedSession
 
 MAX_REPOSITORY_CHARS: Final = 60_000
-"""How much is shown of the directories of a repository that the phase may write."""
+"""The most characters shown of a repository's directories that the phase may write."""
 
 
 def job_prompt(
     job: Job, phase: Phase, *, files: Mapping[str, str], briefing: str, **more: Any
 ) -> str:
-    """Write the prompt of a phase; the other arguments are those of `PromptInput`, by name."""
+    """Return the prompt of a phase; the other arguments are those of `PromptInput`, by name."""
     work, specification, component = job.work, job.specification, job.component
     excerpt = None
     if specification is not None and component is not None:
@@ -42,22 +42,22 @@ def job_prompt(
 
 
 def own_paths(job: Job) -> set[str]:
-    """Return the files that a prompt shows of a workspace that began as a repository's.
+    """Return the files that prompts show of a workspace that began as a repository.
 
-    Those are what the job is about: its inputs, and the files that its phases may write. The others
-    are as many as the repository has; the context shows some of them.
+    Those are the job's own: its inputs, and the files that its phases may write. The repository may
+    have very many others; the context shows some of them.
     """
     return {*job.all_writable, *(one.target for one in job.inputs)}
 
 
 def first_prompt(job: Job, there: Mapping[str, str] | None = None) -> tuple[Phase, str] | None:
-    """Return the first phase that asks the agent with its prompt, as far as it is known before.
+    """Return the first phase that calls the agent, with its prompt as far as known beforehand.
 
-    What the session says of itself is not in it. None where no phase asks.
+    The session's briefing is not included. None if no phase calls the agent.
 
     Args:
         job: The job.
-        there: What the workspace begins with, of `own_paths`; nothing if None.
+        there: The workspace's initial content of `own_paths`; empty if None.
     """
     for phase in job.workflow.phases:
         if phase.prompt is not None:
@@ -68,15 +68,15 @@ def first_prompt(job: Job, there: Mapping[str, str] | None = None) -> tuple[Phas
 
 
 def shown_files(led: LedSession, phase: Phase) -> dict[str, str]:
-    """Return the files of a session's workspace that matter for a phase, as far as they are text.
+    """Return the text files of a session's workspace that are relevant for a phase.
 
-    All of a workspace that began empty. Of a repository those that the session has written and
-    those that its phases write by name, and of the directories that this phase may write what fits
-    into a bound, in the order of the paths: what else is to be known of it is in the job's context.
+    For a workspace that began empty, these are all files. For a repository, they are the files that
+    the session has written, those that its phases write by name, and as many as fit a limit, in the
+    order of the paths, of the directories that this phase may write; the job's context shows more.
 
     Raises:
-        WorkspaceTooLarge: There is too much.
-        ReadError: The system refused.
+        WorkspaceTooLarge: The files exceed a limit.
+        ReadError: The workspace can't be read.
     """
     session, job, files = led.session, led.job, led.files
     if not works_on_repository(session):

@@ -1,4 +1,4 @@
-"""One attempt at a phase in which an agent works: answer, files, gate, verdict, record."""
+"""One attempt at an agent's phase: answer, files, gate, verdict, record."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .run_lock import LedSession
 APPROVE: Final = "Approve"
 CHANGES: Final = "Ask for changes"
 _YES: Final = frozenset({APPROVE.casefold(), "approved", "yes"})
-"""What somebody writes who approves without choosing; whatever else is written asks for changes."""
+"""Answers that approve, if typed instead of chosen; any other answer asks for changes."""
 _RECORDED_EVIDENCE: Final = 4000
 
 
@@ -42,12 +42,12 @@ class AgentAttempts:
     conversation: AgentConversation
 
     def hindrance(self, phase: Phase) -> Stop | None:
-        """Return None: the budget is looked at before each call of the agent."""
+        """Return None: the budget is checked before each call of the agent."""
         del phase
         return None
 
     def refusal(self, phase: Phase, progress: Progress) -> BudgetTooSmall | None:
-        """Return why the budget forbids to resume the session, or None."""
+        """Return why the budget does not allow resuming the session, or None."""
         return self.conversation.refusal(phase, progress)
 
     def verdict(self, progress: Progress) -> Verdict | None:
@@ -55,7 +55,7 @@ class AgentAttempts:
         return self.led.steps.verdict(progress.key)
 
     def run(self, phase: Phase, progress: Progress) -> Stop | None:
-        """Make an attempt, or go on with one, up to its recorded verdict."""
+        """Make an attempt, or continue one, up to its recorded verdict."""
         with attempt_span(self.led.session, {}) as span:
             ended = self._run(phase, progress)
             if isinstance(ended, Stop):
@@ -130,9 +130,10 @@ class AgentAttempts:
             return judged
 
     def _apply_again(self, phase: Phase, progress: Progress, verdict: Verdict) -> None:
-        """Have the files as they were judged, where a worker was killed before it recorded that.
+        """Restore the judged files, if a worker was killed before it recorded the verdict.
 
-        They are so on its own machine; on another one they are those of the last checkpoint.
+        On the same machine the files are still so; on another one they are from the last
+        checkpoint.
         """
         if "written" not in verdict.facts:
             return  # nothing was applied
@@ -145,7 +146,7 @@ class AgentAttempts:
             self._approve(approved, self.led.files.read())
 
     def _approve(self, paths: Sequence[str], files: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Have approved files say that they are; return those that did not."""
+        """Set the status of approved files to approved; return those that changed."""
         approved = {
             path: text
             for path in paths
@@ -157,7 +158,7 @@ class AgentAttempts:
     def _contest_problem(
         self, progress: Progress, phase: Phase, contested: Sequence[tuple[str, str]]
     ) -> Verdict | None:
-        """Refuse a contest where tests may be changed, or of tests that are not there."""
+        """Return the verdict on a contest of changeable or unknown tests; None if it is valid."""
         if not contested:
             return None
         tests = tuple((self.gates.red(progress) or {}).get("tests", ()))
@@ -177,7 +178,7 @@ class AgentAttempts:
     # -------------------------------------------------------------------------------- the person
 
     def _approval(self, phase: Phase, progress: Progress) -> Verdict | Stop:
-        """Have a person decide; what is approved says so from then on."""
+        """Ask a person for approval; approved files then have that status."""
         gate, paths = phase.agents_gate, self.led.job.required(phase)
         files = self.led.files.read()
         missing = [path for path in paths if not files.get(path, b"").strip()]
@@ -252,12 +253,12 @@ class AgentAttempts:
 
 
 def _counts(facts: Mapping[str, Any]) -> dict[str, int]:
-    """Return what a gate counted, of all that it found."""
+    """Return the counts among a gate's facts."""
     return {name: value for name, value in facts.items() if type(value) is int}
 
 
 def _names(name: str, test: str) -> bool:
-    """Whether an agent means a test by a name: its whole id, or its end, with parameters or not."""
+    """Return whether a name means a test: its whole id, or its end, with parameters or not."""
     known = {test, test.partition("[")[0]}
     return any(one == name or one.endswith(f"::{name}") for one in known)
 
@@ -265,7 +266,7 @@ def _names(name: str, test: str) -> bool:
 def _contest(
     judged: Verdict, contested: Sequence[tuple[str, str]], facts: Mapping[str, Any]
 ) -> Verdict:
-    """Make the verdict on an answer that contests tests and does not pass."""
+    """Return the verdict on an answer that contests tests and does not pass."""
     tests = [name for name, _ in contested]
     return evolve(
         judged,
@@ -280,5 +281,5 @@ def _contest(
 
 
 def _plain(text: str) -> str:
-    """Spell out what UTF-8 can't hold."""
+    """Escape what UTF-8 can't encode."""
     return text.encode("utf-8", "backslashreplace").decode()

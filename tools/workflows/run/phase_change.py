@@ -1,4 +1,4 @@
-"""What an agent's answer does to the workspace, given as text or edited in place; pure."""
+"""The effect of an agent's answer on the workspace, as text or edited in place; pure."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _NAMED = 20
 
 @frozen(kw_only=True)
 class PhaseChange:
-    """What an attempt changes, as far as its phase allows it.
+    """The changes of an attempt, as far as its phase allows them.
 
     Attributes:
         written: The files to write, by path.
         deleted: The paths to remove.
         contested: Tests that no implementation can pass, each with the reason.
-        refused: Paths that the agent changed in place and may not, each with the reason.
-        dropped: What it changed besides that is not taken and no fault: caches, ignored files.
-        sealed: Whether it was made without any network; None where it was not made in a jail.
+        refused: Paths that the agent may not change but changed in place, each with the reason.
+        dropped: Other changes that are not taken and are no fault: caches, ignored files.
+        sealed: Whether the agent worked without any network; None if it was not in a jail.
     """
 
     written: Mapping[str, EditedFile] = field(factory=dict, hash=False)
@@ -36,17 +36,17 @@ class PhaseChange:
 
     @property
     def touched(self) -> tuple[str, ...]:
-        """The paths that are written or removed."""
+        """The paths to write or remove."""
         return (*self.written, *self.deleted)
 
     @property
     def says_something(self) -> bool:
-        """Whether it wants anything changed, tried to, or contests a test."""
+        """Whether it changes anything, tried to, or contests a test."""
         return bool(self.written or self.deleted or self.contested or self.refused)
 
 
 def change_of_answer(answer: Answer) -> PhaseChange:
-    """Return what an answer in text changes; its paths were judged when it was read."""
+    """Return the changes of a text answer, whose paths were checked when it was parsed."""
     return PhaseChange(
         written={
             one.path: EditedFile(path=one.path, content=one.content.encode(), executable=None)
@@ -60,12 +60,12 @@ def change_of_answer(answer: Answer) -> PhaseChange:
 def change_of_edit(
     change: WorkspaceChange, answer: Answer, refuse: Callable[[str], str | None]
 ) -> PhaseChange:
-    """Return what an agent that edited in place changes, by the rules of an answer's files.
+    """Return the changes of an agent that edited in place, by the rules for an answer's files.
 
     Args:
-        change: What it changed.
-        answer: What it said besides.
-        refuse: Says why a path may not be written, or None.
+        change: Its changes.
+        answer: Its text.
+        refuse: Returns why a path may not be written, or None.
     """
     refused = dict(change.refused)
     for path in (*(one.path for one in change.written), *change.deleted):
@@ -89,7 +89,7 @@ def change_of_edit(
 
 
 def refused_answer(answer: Answer, call: int) -> Verdict:
-    """Return the verdict on an answer that can't be taken."""
+    """Return the verdict on a rejected answer."""
     if answer.faults:
         count = len(answer.faults)
         summary = f"the answer can't be taken: {answer.faults[0]}"
@@ -106,7 +106,7 @@ def refused_answer(answer: Answer, call: int) -> Verdict:
 
 
 def unchanged_files(change: PhaseChange, call: int) -> Verdict:
-    """Return the verdict on an agent that edits in place and left the files as they were."""
+    """Return the verdict on an agent that edits in place and changed nothing."""
     evidence = ["The files are as they were. Change them in the folder that you work in."]
     if change.dropped:
         evidence.append(
@@ -116,7 +116,7 @@ def unchanged_files(change: PhaseChange, call: int) -> Verdict:
 
 
 def put_back(change: PhaseChange, phase: str) -> Verdict | None:
-    """Return the verdict on a change of which a part was put back; None where nothing was."""
+    """Return the verdict on a change that was partly undone; None if nothing was."""
     if not change.refused:
         return None
     first, count = change.refused[0][0], len(change.refused)
@@ -137,6 +137,6 @@ def put_back(change: PhaseChange, phase: str) -> Verdict | None:
 
 
 def _plain(text: str) -> str:
-    """Spell out what UTF-8 can't hold, and what a terminal would act on."""
+    """Escape what UTF-8 can't encode, and terminal control characters."""
     shown = text.encode("utf-8", "backslashreplace").decode()
     return "".join(one if one.isprintable() else repr(one)[1:-1] for one in shown)

@@ -1,4 +1,4 @@
-"""What the gate of a phase is shown, and what is known before: the base, and the red tests."""
+"""The input of a phase's gate, and the earlier results it uses: the base, and the red tests."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .run_lock import LedSession
 from .step_journal import StepKey, digest_of
 
 MAX_BASE_BYTES: Final = 8 << 20
-"""How much is kept of the component's files as the base has them."""
+"""How much is stored of the base's version of the component's files, in bytes."""
 _SAID_CHARS: Final = 600
 
 
 @frozen(kw_only=True, eq=False)
 class PhaseGates:
-    """Has the phases of one session judged, under its lock."""
+    """Judges the phases of one session, under its lock."""
 
     led: LedSession
     gates: GateSandbox
@@ -37,9 +37,9 @@ class PhaseGates:
     questions: AgentQuestions
 
     def apply(self, phase: Phase, change: PhaseChange) -> dict[str, bytes]:
-        """Make the workspace what a change says; return the files that the gate looks at.
+        """Apply a change to the workspace; return the files that the gate examines.
 
-        Doing it again after it was interrupted gives the same files.
+        Repeating an interrupted call gives the same files.
         """
         partly = not phase.agents_gate.in_sandbox
         there = self.led.files.read(change.touched if partly else None)
@@ -55,7 +55,7 @@ class PhaseGates:
         return {path: data for path, data in there.items() if path not in change.deleted} | written
 
     def _places(self, phase: Phase) -> tuple[str, ...]:
-        """Return the files and directories that the gate of a phase looks at itself."""
+        """Return the files and directories that a phase's gate examines itself."""
         component = self.led.job.component
         own = () if component is None else (*component.code_places, *component.tests)
         artifacts = (artifact.path for artifact in self.led.session.artifacts)
@@ -64,16 +64,16 @@ class PhaseGates:
     def judge(
         self, phase: Phase, progress: Progress, change: PhaseChange, files: dict[str, bytes]
     ) -> Verdict:
-        """Have the gate of a phase judge; every kind but `approval`, which a person decides.
+        """Return the gate's verdict; every kind but `approval`, which a person decides.
 
         Args:
             phase: The phase.
-            progress: Where the session stands.
-            change: What the attempt changed; it was applied.
-            files: What `apply` returned.
+            progress: The session's progress.
+            change: The attempt's changes, already applied.
+            files: The return value of `apply`.
 
         Raises:
-            GateUnavailable: It can't be judged on this machine.
+            GateUnavailable: The phase can't be judged on this machine.
         """
         gate = phase.agents_gate
         baseline = self.red(progress)
@@ -111,12 +111,12 @@ class PhaseGates:
     def _instead(
         self, phase: Phase, record: BaseRecord | None, change: PhaseChange
     ) -> dict[str, bytes | None]:
-        """Return the files that a gate sees otherwise than the workspace has them.
+        """Return the files that a gate sees with another content than the workspace has.
 
-        Tests that are written again, after a phase went back to them, have to fail without the
-        component all the same; so what this session has written of it is not shown to their gate,
-        but what the base had. What is to hold in a fresh checkout is judged without the new files
-        that no checkout would have, since the repository ignores them.
+        Tests that are rewritten, after a return to their phase, must fail without the component,
+        too; so their gate sees the base's version of the component, not what this session has
+        written. A suite that must pass in a fresh checkout is judged without the new files that the
+        repository ignores, because no checkout would have them.
         """
         component = self.led.job.component
         written = {artifact.path for artifact in self.led.session.artifacts}
@@ -134,7 +134,7 @@ class PhaseGates:
     def _test_paths(
         self, phase: Phase, baseline: Mapping[str, Any] | None, change: PhaseChange
     ) -> tuple[str, ...]:
-        """Return which files are tests, where no component says it: those that were red."""
+        """Return the test files, if no component names them: those that were red."""
         if self.led.job.component is not None:
             return ()
         if phase.agents_gate.kind == "tests_fail":
@@ -142,7 +142,7 @@ class PhaseGates:
         return tuple((baseline or {}).get("test_digests", ()))
 
     def red(self, progress: Progress) -> Mapping[str, Any] | None:
-        """Return the facts of the red tests that the later phases are held to."""
+        """Return the facts of the red tests that bind the later phases."""
         for key in reversed(progress.keys[:-1]):
             verdict = self.led.steps.verdict(key)
             if verdict is not None and verdict.gate == "tests_fail" and verdict.passed:
@@ -154,7 +154,7 @@ class PhaseGates:
     def ready_base(self, phase: Phase, progress: Progress) -> Stop | None:
         """Run the gates' commands on the base, once and before anything is written.
 
-        None when what they said is kept.
+        Return None when the results are stored.
         """
         first = progress.key.serial == 1 and not self.led.steps.names()
         if not self.led.job.workflow.command_gates or not first or self.commands is None:
@@ -174,7 +174,7 @@ class PhaseGates:
         return None
 
     def _base_files(self, there: Iterable[str]) -> dict[str, bytes]:
-        """Return what the base has of the component, as far as it is kept."""
+        """Return the base's files of the component, as far as they are stored."""
         component = self.led.job.component
         if component is None:
             return {}
@@ -188,7 +188,7 @@ class PhaseGates:
         return kept
 
     def _distinct_gates(self) -> Iterator[Gate]:
-        """Return a gate for each command; that of the red tests where there is one."""
+        """Yield one gate for each command; that of the red tests if there is one."""
         gates = self.led.job.workflow.command_gates
         done: list[tuple[str | None, str, str | None]] = []
         for gate in sorted(gates, key=lambda one: one.kind != "tests_fail"):
@@ -223,10 +223,10 @@ class PhaseGates:
 
 
 def _is_code(component: Component, path: str) -> bool:
-    """Return whether a path is one of a component's files and none of its tests."""
+    """Return whether a path is one of a component's files but none of its tests."""
     return is_in_any(path, component.code_places) and not is_test_path(component, path)
 
 
 def _token(session_id: str, key: StepKey) -> str:
-    """Name a gate's result: the same for the same attempt, and unknown to its tests."""
+    """Return the name of a gate's result: constant for an attempt, unknown to its tests."""
     return digest_of(f"{session_id}/{key.serial}/gate")[:24]

@@ -1,8 +1,8 @@
-"""What a session's history says of its run, read from its events; pure.
+"""The progress of a run, derived from the session's events; pure.
 
-All that a run knows stands in the session: which phase it is in, whether that phase's current
-attempt has a result, how many attempts there were. A worker that resumes a session asks only
-that, so it makes no difference whether the one before ended well, was paused or was killed.
+The session has everything that a run knows: its phase, whether that phase's current attempt has a
+result, how many attempts there were. A worker that resumes a session reads only that, so it makes
+no difference whether the previous worker ended well, was paused or was killed.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ _BEGINNING_ACTIONS: Final = frozenset(kind.action for kind in BEGINNINGS)
 _RESULTS: Final = (PhaseSucceeded, PhaseFailed)
 _Charging = AgentAnswered | PhaseEnded | AgentUsage
 _CHARGING: Final = (AgentAnswered, AgentUsage, *_RESULTS)
-"""The events that charge tokens; no other is read for it."""
+"""The events that charge tokens; charges are read from no other."""
 _MOST_PATHS: Final = 1000
 
 
 def attempt_label(round_number: int, attempt: int) -> str:
-    """Name an attempt at a phase: `attempt 2`, or where the phase was come back to, its round too.
+    """Return the label of an attempt: `attempt 2`, after a return to the phase with its round.
 
     Args:
         round_number: How often the phase was entered, from 1.
-        attempt: Which attempt it is since then, from 1.
+        attempt: The number of the attempt since then, from 1.
     """
     if round_number == 1:
         return f"attempt {attempt}"
@@ -68,18 +68,18 @@ def attempt_label(round_number: int, attempt: int) -> str:
 
 @frozen(kw_only=True)
 class Progress:
-    """Where a session stands.
+    """The progress of a session.
 
     Attributes:
-        keys: Every attempt that was begun, oldest first; the last is the current one.
+        keys: Every attempt that was started, oldest first; the last is the current one.
         succeeded: Whether the current attempt's success is recorded.
-        failed: Whether its failure is.
-        calls: How many calls of the agent are recorded in it.
-        turn: Which attempt at the current phase in the whole session it is.
-        spent: What the current phase has cost in the whole session, in tokens.
+        failed: Whether its failure is recorded.
+        calls: How many calls of the agent it has recorded.
+        turn: The number of this attempt at the current phase in the whole session.
+        spent: The cost of the current phase in the whole session, in tokens.
         failures: How often the current phase failed in the whole session.
-        waiting_for: The id of the questions that were asked last in the current attempt, while
-            neither their end nor a result is recorded; or None.
+        waiting_for: The id of the current attempt's last questions, while neither their end nor a
+            result is recorded; or None.
     """
 
     keys: tuple[StepKey, ...]
@@ -102,7 +102,7 @@ class Progress:
         return self._round_of(self.key)
 
     def label(self, key: StepKey) -> str:
-        """Name an attempt: `attempt 2`, `round 2, attempt 2`."""
+        """Return the label of an attempt: `attempt 2`, `round 2, attempt 2`."""
         return attempt_label(self._round_of(key), key.attempt)
 
     def _round_of(self, key: StepKey) -> int:
@@ -115,7 +115,7 @@ class Progress:
 
 @frozen
 class _Attempts:
-    """The attempts of a history: their keys, where the last began, and the result it began with."""
+    """The attempts of a history: their keys, the last one's start, and its initial result."""
 
     keys: list[StepKey]
     begun: int
@@ -135,9 +135,9 @@ def _attempts(history: Sequence[SessionHistory]) -> _Attempts:
             if kind in _RETURNS and isinstance(back := entry.event, BackAtCheckpoint):
                 attempt, result = back.attempt, _result_of(back)
                 if isinstance(back, SessionForked):
-                    taken = max(taken, back.parent_entries)  # its steps may be here, too
+                    taken = max(taken, back.parent_entries)  # the parent's steps may be here, too
                 if result is not None and back.position < position:
-                    former = at_entry[back.position]  # its verdict has its former key
+                    former = at_entry[back.position]  # its verdict is under its former key
             if former:
                 key = keys[former - 1]
             else:
@@ -150,11 +150,11 @@ def _attempts(history: Sequence[SessionHistory]) -> _Attempts:
 
 
 def progress_of(session: SessionContext) -> Progress:
-    """Read from the history where a session stands."""
+    """Return a session's progress, from its history."""
     attempts = _attempts(session.history)
     keys, begun, result = attempts.keys, attempts.begun, attempts.result
     phase = session.current_phase or ""
-    if not keys:  # a history that somebody cut: the session itself still says where it is
+    if not keys:  # an incomplete history: the session itself still names the phase
         keys.append(StepKey(serial=1, phase=phase, attempt=session.attempt_number))
     current = session.history[begun:]
     calls = 0
@@ -180,7 +180,7 @@ def progress_of(session: SessionContext) -> Progress:
 
 
 def _result_of(back: BackAtCheckpoint) -> type[HistoryEvent] | None:
-    """Return the result that the attempt had at the checkpoint."""
+    """Return the attempt's result at the checkpoint."""
     if back.succeeded is None:
         return None
     return PhaseSucceeded if back.succeeded else PhaseFailed
@@ -193,12 +193,12 @@ def _answer(entry: SessionHistory) -> AgentAnswered | None:
 
 @frozen(kw_only=True)
 class TimeSpent:
-    """Where an agent's session has spent its time, as far as the history says, in seconds.
+    """How an agent's session spent its time, according to its history, in seconds.
 
     Attributes:
-        agent: While an agent was asked.
-        gate: While gates judged.
-        person: While a person was asked; a question that still waits is not in it.
+        agent: Waiting for an agent.
+        gate: Running gates.
+        person: Waiting for a person's answers; pending questions are not included.
     """
 
     agent: float = 0.0
@@ -207,7 +207,7 @@ class TimeSpent:
 
 
 def time_spent(history: Iterable[SessionHistory]) -> TimeSpent:
-    """Add up where the time went."""
+    """Add up the times in a history."""
     agent = gate = person = 0.0
     asked: datetime | None = None
     for entry in history:
@@ -216,7 +216,7 @@ def time_spent(history: Iterable[SessionHistory]) -> TimeSpent:
                 agent += seconds
             case PhaseEnded(seconds=seconds):
                 gate += seconds or 0.0
-            case QuestionAsked(key=str()):  # one without a key is recorded when it has ended
+            case QuestionAsked(key=str()):  # one without a key is recorded at its end
                 asked = asked or entry.timestamp
             case QuestionEnded() if asked is not None:
                 person += (entry.timestamp - asked).total_seconds()
@@ -225,7 +225,7 @@ def time_spent(history: Iterable[SessionHistory]) -> TimeSpent:
 
 
 def cost_of_attempt(session: SessionContext) -> int:
-    """Return what the current attempt has cost, in tokens."""
+    """Return the cost of the current attempt, in tokens."""
     cost = 0
     for entry in reversed(session.history):
         event = entry.event
@@ -237,11 +237,11 @@ def cost_of_attempt(session: SessionContext) -> int:
 
 
 def charges(history: Iterable[SessionHistory]) -> Iterator[tuple[SessionHistory, int]]:
-    """Go through a history with what each entry charged, in tokens.
+    """Yield each entry of a history with the tokens it charged.
 
-    What an agent program's conversation cost stands where the hook charged it, what an agent's
-    answer cost at the answer; what a script's phase cost at its result. The
-    result of an agent's attempt names what its answers cost, and charges nothing itself.
+    An agent program's conversation is charged where the hook recorded it, an agent's answer at the
+    answer, a script's phase at its result. The result of an agent's attempt names the cost of its
+    answers and charges nothing itself.
     """
     answered = False
     for entry in history:
@@ -258,13 +258,13 @@ def charges(history: Iterable[SessionHistory]) -> Iterator[tuple[SessionHistory,
 
 
 def extension_in(entry: SessionHistory) -> int:
-    """Return by how many tokens an entry says that the budget was extended; 0 if it does not."""
+    """Return by how many tokens an entry extended the budget; 0 if it did not."""
     event = entry.event
     return event.additional_tokens if isinstance(event, BudgetExtended) else 0
 
 
 def inputs_placed(targets: list[str]) -> InputsPlaced:
-    """Return the event that the inputs are in the workspace, for good."""
+    """Return the event that the inputs are permanently in the workspace."""
     return InputsPlaced(paths=tuple(targets[:_MOST_PATHS]))
 
 
@@ -284,7 +284,7 @@ def phases_passed(session: SessionContext) -> set[str | None]:
 
 
 def why_stopped(session: SessionContext) -> str | None:
-    """Return why a session was paused or aborted; None where it was not, or without a reason."""
+    """Return why a session was paused or aborted; None if it was not, or without a reason."""
     kind = _STOPS.get(session.state)
     for entry in reversed(session.history):
         if entry.event_type is kind and isinstance(
@@ -295,13 +295,13 @@ def why_stopped(session: SessionContext) -> str | None:
 
 
 def pause_meanwhile(session: SessionContext) -> str:
-    """Return why somebody paused a session while a phase of it ran, in words."""
+    """Return in words why a session was paused while one of its phases ran."""
     reason = why_stopped(session)
     return f"paused while it ran: {reason}" if reason else "paused while it ran"
 
 
 def last_problem(session: SessionContext) -> str | None:
-    """Return why the last attempt that failed is no success; None where none was recorded."""
+    """Return why the last failed attempt failed; None if none did."""
     for entry in reversed(session.history):
         if entry.event_type is PhaseFailed:
             event = entry.event

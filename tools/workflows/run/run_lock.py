@@ -1,4 +1,4 @@
-"""Leading a session: by one worker at a time, under the session's run lock."""
+"""The session's run lock: one worker at a time leads a session."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from .step_journal import StepJournal
 
 @frozen(kw_only=True, eq=False)
 class LedSession:
-    """A session under its run's lock, and what the run of it goes by.
+    """A session under its run lock, with everything its run needs.
 
     Attributes:
         manager: Leads the session.
         observer: Observes the run.
         job: What is run.
-        session: The manager's current session, as it was read under the lock.
-        files: Those of its workspace.
-        steps: What the run keeps beside the session.
+        session: The manager's current session, as read under the lock.
+        files: The files of its workspace.
+        steps: The run's journal beside the session.
     """
 
     manager: SessionManager
@@ -53,7 +53,7 @@ class LedSession:
         return self.session.token_budget
 
     def gate_started(self, phase: Phase) -> None:
-        """Say that the gate of a phase is about to judge."""
+        """Notify the observer that the gate of a phase is about to judge."""
         self.manager.announce(GateStarted(gate=phase.agents_gate.kind))
         self.observer.gate_started(phase)
 
@@ -61,10 +61,10 @@ class LedSession:
 def require_open(
     manager: SessionManager, session_id: str, session: SessionContext | None, operation: str
 ) -> SessionContext:
-    """Return a session that was looked for, if it is there and has not ended.
+    """Return a loaded session if it exists and has not ended.
 
     Raises:
-        SessionNotFound: It is not there.
+        SessionNotFound: It does not exist.
         InvalidStateTransition: It has ended.
     """
     if session is None:
@@ -87,26 +87,26 @@ def run_lock(
     fs: FileSystem,
     lock_timeout_s: float,
 ) -> Iterator[LedSession]:
-    """Hold the session's run lock; what is read under it is what is so.
+    """Hold the session's run lock; what is read under it stays current.
 
-    The lock is on the session's copy of what it works through: saves lock the session's directory,
-    and the workspace belongs to the code that runs in it.
+    The lock is on the session's copy of its workflow: saves lock the session's directory, and the
+    workspace belongs to the code that runs in it.
 
     Args:
         manager: Leads the session; it becomes the current one.
         session_id: The session.
-        operation: What is wanted, for messages.
+        operation: The requested operation, for messages.
         observer: Observes the run.
-        job: What is run: it says which attachment is locked, and which phases there are.
+        job: What is run: it determines the locked attachment and the phases.
         fs: The file system of the workspace.
         lock_timeout_s: How long to wait for another worker that is just ending, in seconds.
 
     Raises:
-        SessionNotFound: There is no such session (any more).
+        SessionNotFound: The session does not exist, or no longer.
         AlreadyRunning: Another worker runs it.
         InvalidStateTransition: It has ended.
-        PhaseNotInWorkflow: It was led into another phase.
-        WriteError: Its workspace can't be made or opened.
+        PhaseNotInWorkflow: It was moved to a phase that its workflow lacks.
+        WriteError: Its workspace can't be created or opened.
     """
     store = manager.store
     lock = store.run_lock(session_id, job.lock_name, timeout_s=lock_timeout_s)
@@ -142,7 +142,7 @@ def run_lock(
 def _open_workspace(
     manager: SessionManager, session_id: str, path: Path, fs: FileSystem
 ) -> Iterator[int]:
-    """Make the workspace if need be, and hold it open."""
+    """Open the workspace, creating it if needed."""
     try:
         make_folder(fs, path)
         fd = fs.open(str(path), DIRECTORY_FLAGS)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ...base.tracing.current import Span
 
 MAX_ROUNDS: Final = 1000
-"""How many steps one run goes through at most, whatever its workflow allows."""
+"""The most steps of one run, whatever its workflow allows."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -51,12 +51,12 @@ class Run:
 
     @property
     def session(self) -> SessionContext:
-        """The session as the manager has it."""
+        """The manager's current session."""
         return self.led.session
 
     @property
     def workflow(self) -> Workflow:
-        """What runs."""
+        """The running workflow."""
         return self.led.job.workflow
 
     @property
@@ -64,7 +64,7 @@ class Run:
         """The current phase.
 
         Raises:
-            PhaseNotInWorkflow: Somebody took the session to another one meanwhile.
+            PhaseNotInWorkflow: The session was moved to a phase that the workflow lacks.
         """
         found = self.workflow.phase(self.session.current_phase)
         if found is None:
@@ -80,9 +80,9 @@ class Run:
     def take_up(
         self, *, retry: bool = False, reason: str | None = None, back_to: str | None = None
     ) -> None:
-        """Make the session active again; with `retry`, at a new attempt, of an earlier phase too.
+        """Make the session active again; with `retry` at a new attempt, even of an earlier phase.
 
-        All that speaks against it is looked at before anything is changed.
+        Every objection is checked before anything is changed.
         """
         progress = progress_of(self.session)
         phase = self.phase
@@ -95,7 +95,7 @@ class Run:
         refusal = refusal or self.attempts.refusal(phase, progress)
         if refusal is not None:
             if stop is not None and self.session.state is SessionState.ACTIVE:
-                # A worker died between recording the failure and pausing for it.
+                # A worker died after recording the failure and before pausing for it.
                 self._record(stop)
             raise refusal
         if self.session.state is SessionState.PAUSED:
@@ -112,7 +112,7 @@ class Run:
             raise NoEarlierPhase(self.session.session_id, phase=back_to, known=reached)
 
     def _undecided(self, phase: Phase, progress: Progress) -> HarnessError | None:
-        """Return why only a person's decision begins another attempt at a failed phase, or None."""
+        """Return why only a person may start another attempt at a failed phase, or None."""
         session_id = self.session.session_id
         tests = _contested(self.attempts.verdict(progress))
         if tests:
@@ -131,7 +131,7 @@ class Run:
     # --------------------------------------------------------------------------------- the loop
 
     def go_on(self) -> RunOutcome:
-        """Run what is left."""
+        """Run the remaining phases."""
         with PhaseSpans(self.session.session_id, self.workflow.name) as phases:
             outcome = self._go_on(phases)
         self.span.set(Attribute.SESSION_STATE, outcome.state.value)
@@ -147,7 +147,7 @@ class Run:
             progress = progress_of(self.session)
             phases.at(phase.name, progress.round_number)
             if self.session.state is SessionState.PAUSED:
-                # Somebody paused it while a phase ran; what the phase gave is recorded.
+                # It was paused while a phase ran; the phase's result is recorded.
                 return self._pause(self._paused_meanwhile(phase, progress))
             stop = None
             if progress.succeeded:
@@ -171,8 +171,8 @@ class Run:
     def _place_inputs(self) -> None:
         """Put the inputs into the workspace, once: before the first phase runs, never after.
 
-        A worker that dies before this is recorded leaves it to the next one, which does it again
-        on a workspace that no phase has seen.
+        If a worker dies before this is recorded, the next one repeats it on a workspace that no
+        phase has seen.
         """
         inputs = self.led.job.inputs
         if not inputs or has_inputs(self.session):
@@ -201,7 +201,7 @@ class Run:
         return stop
 
     def _again(self, phase: Phase, reason: str | None) -> None:
-        """Begin the next attempt: at an earlier phase, where the workflow says so, or this one."""
+        """Start the next attempt: at the phase in `on_failure`, if there is one, or at this one."""
         if phase.on_failure is not None:
             self._enter(phase.on_failure, reason)
             return
@@ -211,7 +211,7 @@ class Run:
         self.led.manager.retry_phase(reason)
 
     def _begin_again(self, phase: str, reason: str | None) -> None:
-        """Go back to a phase; with its files, where they are kept."""
+        """Go back to a phase, with its files if a snapshot has them."""
         if not self.led.manager.begin_phase_again(phase):
             self._enter(phase, reason)
         elif reason:
@@ -225,7 +225,7 @@ class Run:
     # -------------------------------------------------------------------------------- the stops
 
     def _after_failure(self, phase: Phase, progress: Progress) -> Stop | None:
-        """Return why a failed phase is not tried again within this run, or None."""
+        """Return why a failed phase is not retried within this run, or None."""
         verdict = self.attempts.verdict(progress)
         tests = _contested(verdict)
         if tests:
@@ -301,7 +301,7 @@ def _contested(verdict: Verdict | None) -> tuple[str, ...]:
 def outcome_of(
     session: SessionContext, workflow: Workflow, reason: str | None, stop: Stop | None = None
 ) -> RunOutcome:
-    """Return how a session stands, and why a run of it stopped."""
+    """Return the outcome of a session, and why a run of it stopped."""
     progress = progress_of(session)
     done = phases_passed(session)
     attempts: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""The spans of a run: its phases, and the calls of its agent; nothing of prompts or answers.
+"""The spans of a run: its phases, and its agent's calls, without prompts or answers.
 
 A call's span follows the GenAI semantic conventions of OpenTelemetry.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PhaseSpans(ExitStack):
-    """Traces which phase a run is in, within a `with` block: a span from one phase to the next.
+    """Traces the phases of a run within a `with` block: one span from each phase to the next.
 
     Args:
         session_id: The session.
@@ -31,7 +31,7 @@ class PhaseSpans(ExitStack):
         self._at: tuple[str, int] | None = None
 
     def at(self, phase: str, round_number: int) -> None:
-        """Trace a phase from now on, which was entered for the so many-th time."""
+        """Start the span of a phase, with how often the phase was entered."""
         if self._at == (phase, round_number):
             return
         self.close()
@@ -46,7 +46,7 @@ class PhaseSpans(ExitStack):
 
 
 def traced_call(agent: PhaseAgent, request: AgentRequest) -> Span:
-    """Return the span of a call of an agent."""
+    """Return the span of an agent's call."""
     identity = identity_of(agent)
     return traced(
         Traced.AGENT_CALL,
@@ -68,7 +68,7 @@ def traced_call(agent: PhaseAgent, request: AgentRequest) -> Span:
 
 
 def identity_of(agent: PhaseAgent) -> AgentIdentity:
-    """Return who an agent is; one that does not say it goes by its description."""
+    """Return an agent's identity; one without its own is identified by its description."""
     found = getattr(agent, "identity", None)
     if isinstance(found, AgentIdentity):
         return found
@@ -76,7 +76,7 @@ def identity_of(agent: PhaseAgent) -> AgentIdentity:
 
 
 def measure_usage(span: Span, usage: TokenUsage) -> None:
-    """Say what a call cost, in its span and as a metric."""
+    """Report the cost of a call, in its span and as a metric."""
     span.set(Attribute.INPUT_TOKENS, usage.input_tokens)
     span.set(Attribute.OUTPUT_TOKENS, usage.output_tokens)
     span.set(Attribute.USAGE_ESTIMATED, usage.estimated)

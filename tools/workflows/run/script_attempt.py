@@ -1,4 +1,4 @@
-"""One attempt at a phase whose gate is its script: run it in the workspace, judge, record."""
+"""One attempt at a script's phase: run the script in the workspace, judge, record."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .run_lock import LedSession
 class ScriptAttempts:
     """Runs attempts at the phases of one session, under its lock.
 
-    The code runs at least once, its result is recorded exactly once: a worker that is killed in
-    between leaves the attempt without a result, and the next one runs it again.
+    The code runs at least once, and its result is recorded exactly once: a worker that is killed in
+    between leaves the attempt without a result, and the next worker runs it again.
     """
 
     led: LedSession
 
     def hindrance(self, phase: Phase) -> Stop | None:
-        """Return why an attempt can't begin with what is left of the budget, or None."""
+        """Return why an attempt can't start with the remaining budget, or None."""
         budget = self.led.budget
         if budget.can_continue(phase.tokens):
             return None
@@ -38,9 +38,9 @@ class ScriptAttempts:
         )
 
     def refusal(self, phase: Phase, progress: Progress) -> BudgetTooSmall | None:
-        """Return why the budget forbids to resume the session, or None."""
+        """Return why the budget does not allow resuming the session, or None."""
         if self.led.session.state is SessionState.ACTIVE and not progress.failed:
-            return None  # its worker died; the run pauses it where the budget ends
+            return None  # its worker died; the run pauses it if the budget is too small
         nearest = self.led.job.workflow.following(phase.name) if progress.succeeded else phase
         if nearest is None or self.hindrance(nearest) is None:
             return None
@@ -60,10 +60,10 @@ class ScriptAttempts:
         return _verdict(last_problem(self.led.session) or "its worker ended before it could pause")
 
     def run(self, phase: Phase, progress: Progress) -> Stop | None:
-        """Run the script and have its result recorded."""
+        """Run the script and record its result."""
         del progress
         script = phase.gate
-        assert isinstance(script, Script)  # noqa: S101 (`Workflow` refuses others here)
+        assert isinstance(script, Script)  # noqa: S101 (`Workflow` rejects others here)
         problem: str | None = None
 
         def judge(result: PhaseResult) -> str | None:

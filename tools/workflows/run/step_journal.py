@@ -1,11 +1,11 @@
-"""What a run keeps beside its session: each prompt, each answer, each verdict, durably.
+"""A run's journal beside its session: each prompt, each answer, each verdict, durably.
 
-A prompt is stored before the agent is asked, an answer before it is applied, a verdict before it
-is recorded in the session. So a worker that comes after a kill asks again only what was not
-answered, and what it goes on with is what the one before had. Files are named by the attempt they
-belong to, counted over the whole session, and are never changed once they are there.
+A prompt is stored before the agent is called, an answer before it is applied, a verdict before it
+is recorded in the session. So after a kill the next worker repeats only calls without an answer,
+and continues with exactly what the previous worker had. Files are named by their attempt, counted
+over the whole session, and never change once they are written.
 
-They are JSON, kept by the session's repository; deleting the session deletes them.
+They are JSON files in the session's repository; deleting the session deletes them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Value = TypeVar("_Value")
 
 @frozen(kw_only=True)
 class StepKey:
-    """Which attempt, and which call of it.
+    """The key of an attempt.
 
     Attributes:
         serial: The attempt's number in the whole session, from 1.
@@ -43,7 +43,7 @@ class StepKey:
     attempt: int
 
     def name(self, kind: str, call: int | None = None) -> str:
-        """Name the file of a kind: `0003-green-1.2.answer.json`."""
+        """Return the file name of a kind: `0003-green-1.2.answer.json`."""
         number = "" if call is None else f".{call}"
         return f"{self.serial:04d}-{self.phase}-{self.attempt}{number}.{kind}.json"
 
@@ -55,16 +55,16 @@ def digest_of(text: str) -> str:
 
 @frozen(eq=False)
 class StepJournal:
-    """The steps of one session. One worker at a time writes here, under the run's lock."""
+    """The steps of one session. Only one worker at a time writes, under the run's lock."""
 
     _sessions: SessionRepository
     _session_id: str
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """Read a step, or None if there is none of this name.
+        """Return a step, or None if there is none of this name.
 
         Raises:
-            ReadError: It is there and no step.
+            ReadError: The file is not a step.
         """
         data = self._sessions.read_step(self._session_id, name)
         if data is None:
@@ -78,7 +78,7 @@ class StepJournal:
         return value
 
     def write(self, name: str, value: Mapping[str, Any]) -> None:
-        """Write a step, whole and durable.
+        """Write a step, atomically and durably.
 
         Raises:
             WriteError: The disk or its permissions.
@@ -98,14 +98,14 @@ class StepJournal:
         return None if found is None else self.made(name, lambda: str(found["prompt"]))
 
     def keep_prompt(self, key: StepKey, call: int, prompt: str) -> None:
-        """Keep the prompt of a call."""
+        """Save the prompt of a call."""
         self.write(key.name("prompt", call), {"digest": digest_of(prompt), "prompt": prompt})
 
     def answer(self, key: StepKey, call: int, prompt: str) -> StoredAnswer | None:
         """Return the answer to a prompt, or None.
 
         Raises:
-            ReadError: What is there answers another prompt.
+            ReadError: The stored answer belongs to another prompt.
         """
         name = key.name("answer", call)
         found = self.read(name)
@@ -116,7 +116,7 @@ class StepJournal:
         return self.made(name, lambda: StoredAnswer.from_json(found))
 
     def keep_answer(self, key: StepKey, call: int, prompt: str, answer: StoredAnswer) -> None:
-        """Keep an answer (or the failure to give one)."""
+        """Save an answer, or the failure to give one."""
         self.write(
             key.name("answer", call), {"prompt_digest": digest_of(prompt), **answer.to_json()}
         )
@@ -128,14 +128,14 @@ class StepJournal:
         return None if found is None else self.made(name, lambda: made(Verdict, found))
 
     def keep_verdict(self, key: StepKey, verdict: Verdict) -> None:
-        """Keep a verdict."""
+        """Save a verdict."""
         self.write(key.name("verdict"), verdict.to_json())
 
     def made(self, name: str, make: Callable[[], _Value]) -> _Value:
-        """Make a value of what was read.
+        """Return a value built from a step's content.
 
         Raises:
-            ReadError: It is none; that is a fault of the file.
+            ReadError: The content is invalid.
         """
         try:
             return make()
@@ -146,9 +146,9 @@ class StepJournal:
             ) from error
 
     def names(self) -> list[str]:
-        """Return the names of all steps, in their order; empty when there are none.
+        """Return the names of all steps, in their order; empty if there are none.
 
-        What is kept of the session's trace is none of them.
+        The files of the session's trace are not included.
         """
         names = self._sessions.step_names(self._session_id)
         return [name for name in names if name != TRACE_FILE]
@@ -156,15 +156,15 @@ class StepJournal:
 
 @frozen(kw_only=True)
 class StoredAnswer:
-    """An agent's answer as it is kept; or why there is none.
+    """A stored answer of an agent, or why there is none.
 
     Attributes:
-        answer: What it said; empty text if it failed.
-        usage: What it cost, estimated where the agent did not say.
+        answer: The answer; empty text if the agent failed.
+        usage: The cost, estimated if the agent did not report it.
         duration_s: How long it took, in seconds.
         agent: The agent's description.
-        failure: Why it gave none, or None.
-        may_recover: Whether another try may go better.
+        failure: Why there is no answer, or None.
+        may_recover: Whether a retry can help.
     """
 
     answer: AgentAnswer
@@ -175,11 +175,11 @@ class StoredAnswer:
     may_recover: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON has it: what was said, and what is known of it."""
+        """Return the answer as JSON data."""
         said = plain(self)
         return {**said.pop("answer"), **said}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> StoredAnswer:
-        """Read what `to_json` gave."""
+        """Read the value of `to_json`."""
         return made(cls, value, answer=made(AgentAnswer, value, usage=None))

@@ -1,15 +1,15 @@
-// AgentForge sessions inside opencode: every event goes to `agentforge-hook opencode`, which records
-// it and answers. `agentforge install opencode` put this file here, `agentforge uninstall opencode`
-// takes it away. Whatever fails here leaves the agent's turn alone.
+// AgentForge sessions inside opencode: passes every event to `agentforge-hook opencode`, which records
+// it and answers. `agentforge install opencode` wrote this file, `agentforge uninstall opencode`
+// removes it. Errors here never affect the agent's turn.
 import { spawn } from "node:child_process"
 
 const HOOK = "@HOOK@"
 const SERVER = ["@AGENTFORGE@", "mcp", "--tools", "sessions,questions"]
 const TIMEOUT_MS = 60_000
 const GATE_TIMEOUT_MS = 900_000 // the end of a turn may run the project's own check
-const MESSAGES_READ = 200 // of a conversation that goes on: less than what the hook remembers by id
+const MESSAGES_READ = 200 // of a resumed conversation: fewer than the hook remembers by id
 
-// Run the hook once; the answer is {} where it says nothing, fails or takes too long.
+// Run the hook once; the answer is {} if it prints nothing, fails or takes too long.
 function call(payload, timeout) {
   return new Promise((resolve) => {
     let text = ""
@@ -53,7 +53,7 @@ function filesOf(tool, args, metadata) {
     .map((one) => ({ path: one?.movePath ?? one?.filePath, created: one?.type === "add" }))
 }
 
-// What a call of our own question tools was told; the hook knows which question it is about.
+// The result of a call of our own question tools; the hook finds the question.
 function questionOf(tool, args, output) {
   if (!/_(ask_user|get_answered)_questions$/.test(tool) || !output?.structuredContent) return {}
   const { structuredContent } = output
@@ -63,7 +63,7 @@ function questionOf(tool, args, output) {
 // One conversation of a person with opencode; its subagents' sessions belong to it.
 class Conversation {
   constructor(id, directory, show) {
-    this.show = show // tells the person, and not the model
+    this.show = show // shows a text to the person, not to the model
     this.id = id
     this.directory = directory
     this.last = Promise.resolve({})
@@ -78,7 +78,7 @@ class Conversation {
     this.auto = false
   }
 
-  // Events are told one after the other, in the order in which they happened.
+  // Pass events to the hook one after another, in the order in which they happened.
   tell(name, fields = {}, timeout = TIMEOUT_MS) {
     const payload = { hook_event_name: name, session_id: this.id, cwd: this.directory, ...fields }
     this.last = this.last.then(() => call(payload, timeout)).then((answer) => this.take(name, answer))
@@ -143,7 +143,7 @@ export const AgentForge = async ({ client, directory }) => {
     if (map.size > 1000) map.delete(map.keys().next().value)
   }
 
-  // What a conversation that goes on has cost before: it is charged once, by the messages' ids.
+  // The earlier cost of a resumed conversation: it is charged once, by the messages' ids.
   async function spentBefore(id) {
     const sessions = [id]
     for (let at = 0; at < sessions.length && sessions.length < 50; at++) {
