@@ -21,7 +21,7 @@ class Messages(App[Any]):
     _shown: int = 0
 
     def say(self, message: str) -> None:
-        """Show a message for some seconds; a repeated message moves to the end."""
+        """Show a message for some seconds; repeating a shown message restarts its time."""
         self._shown += 1
         entry = (self._shown, message)
         kept = [one for one in self.messages if one[1] != message]

@@ -101,7 +101,7 @@ def first_recommended(labels: Sequence[str]) -> int:
 
 
 def preselect(question: Question, reply: Reply) -> Reply:
-    """Mark a question as shown; on the first time, preselect the recommended if it is open."""
+    """Mark a question as shown; the first time, preselect recommended options if it is open."""
     if reply.seen:
         return reply
     found = () if reply.answered or reply.text.strip() else _recommended(question)
@@ -145,7 +145,7 @@ def write(question: Question, reply: Reply, text: str) -> Reply:
 
 
 def ask_back(reply: Reply, ask: Ask | None, guidance: str | None = None) -> Reply:
-    """Send a request instead of an answer, or withdraw it with None."""
+    """Put a request in place of the answer, or withdraw it with None."""
     return evolve(reply, ask=ask, guidance=reply.guidance if guidance is None else guidance)
 
 

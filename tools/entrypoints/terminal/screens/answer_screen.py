@@ -119,7 +119,7 @@ class AnswerScreen(Screen[None]):
         return f"{text}\nBeing typed: {loose}\n".lstrip() if loose else text
 
     async def show_question(self) -> None:
-        """Show the question at the draft's position; preselect the recommended the first time."""
+        """Show the question at the draft's position; the first time, preselect recommendations."""
         shown = preselect(self.question, self.reply)
         if shown != self.reply:
             self._keep(self.draft.with_reply(self.draft.position, shown))
