@@ -1,5 +1,5 @@
-"""Pages about sessions: what one shows as values, and the same values as HTML.
+"""Pages about sessions: the contents as plain values (`values`), and their rendering as HTML.
 
-`html` builds elements, `document` whole pages around them. Nothing here reads a request or answers
-one: `agentforge report` writes a page into a file, and a server sends pages or parts of them.
+`html` builds elements, `document` builds complete pages from them. Nothing here handles HTTP
+requests: `agentforge report` writes a page to a file, and a server sends pages or parts of them.
 """

@@ -1,4 +1,4 @@
-"""What the page of a session offers besides reading; a page that stands alone offers nothing."""
+"""Controls and links on a session's page; a self-contained page has none."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .html import Child
 
 @frozen(kw_only=True)
 class Actions:
-    """What a page offers, part by part; nothing by default.
+    """Controls and links that a server adds to a page; none by default.
 
     Attributes:
-        session: What follows the session's name, as buttons to pause or abort it.
-        checkpoint: What stands in a checkpoint's row, as buttons to go back or to fork.
-        address_of: The address of another session's page, or None.
+        session: Content below the session's heading, such as buttons to pause or abort it.
+        checkpoint: Returns content for a checkpoint's row, such as buttons to go back or to fork.
+        address_of: Returns the address of another session's page, or None.
     """
 
     session: Child = None
@@ -27,4 +27,4 @@ class Actions:
 
 
 READ_ONLY: Final = Actions()
-"""Nothing besides reading."""
+"""No controls and no links to other sessions."""

@@ -1,4 +1,4 @@
-"""The attempts of a session, one below the other: verdict, change, answer and prompt of each."""
+"""The attempts section of a session's page: each attempt's verdict, changes, answer and prompt."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from .values.session_view import SessionView
 from .values.texts import duration
 
 _NOT_SHOWN: Final = frozenset({"test_digests", "written", "deleted"})
-"""What a verdict notes for programs, or what stands elsewhere on the page."""
+"""Facts of a verdict that are meant for programs or shown elsewhere on the page."""
 _MAX_EVIDENCE: Final = 60_000
 _MAX_REMARKS: Final = 50
 
 
 def attempts(view: SessionView) -> Element:
-    """Return the attempts, the last `material.MAX_ATTEMPTS` of them in full."""
+    """Return the section of the last `material.MAX_ATTEMPTS` attempts."""
     session_id, shown = view.session.session_id, view.attempts[-MAX_ATTEMPTS:]
     return section(
         "attempts",
@@ -72,7 +72,7 @@ def _attempt(one: AttemptView, session_id: str) -> Element:
 
 
 def _verdict(one: AttemptView) -> Element | None:
-    """Return the verdict: by the history where that has it, with the evidence of the stored one."""
+    """Return the verdict: from the history if present there, with the stored one's evidence."""
     event = None if one.result is None else one.result.event
     stored = one.verdict if isinstance(one.verdict, Verdict) else _NO_VERDICT
     counts: list[str] = []
@@ -165,7 +165,7 @@ def _call(one: CallView, of: AttemptView) -> Element:
 
 
 def _remarks(answer: AgentAnswer) -> Child:
-    """Return what it asked, and what of its changes was not taken."""
+    """Return the questions the agent asked, and its changes that were rejected or ignored."""
     change = answer.change or WorkspaceChange()
     ignored = "Not taken, since the project's rules ignore it: "
     remarks = [
@@ -184,7 +184,7 @@ def _said(kind: str, text: str | None) -> Child:
 
 
 def prose_of(answer: str) -> str:
-    """Return an answer without its fenced blocks."""
+    """Return an agent's answer without its fenced blocks."""
     lines = answer.replace("\r\n", "\n").split("\n")
     for block in reversed(list(fenced_blocks(lines, 0))):
         del lines[block.line : block.line + len(block.lines) + 2]

@@ -1,4 +1,4 @@
-"""What changed in files, drawn side by side where there is room, else line below line."""
+"""File differences as HTML: side by side where the page is wide enough, else in one column."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .parts import changed_lines, folded, muted, note, scrolled
 from .values.patches import DiffLine, FileDiff, Hunk, LineKind, Piece, side_by_side, word_changes
 
 MAX_ROWS: Final = 1_200
-"""How many lines of one file's difference are shown."""
+"""Maximum number of rows shown of one file's difference."""
 OPEN_ROWS: Final = 250
-"""A difference of more lines than this is folded; a whole file that came or went much earlier."""
+"""A difference of more lines is folded; `_OPEN_ALONE` is the limit for added or deleted files."""
 _OPEN_ALONE: Final = 40
 
 
 def differences(files: Iterable[FileDiff], command: str | None) -> Element:
-    """Return what changed in files, one after another.
+    """Return the differences of files, in the given order.
 
     Args:
-        files: The files.
-        command: The command that shows all of it, for what is left out; None where there is none.
+        files: The differences.
+        command: The command that shows them in full, named where rows are left out; or None.
     """
     return element("div", [_file(one, command) for one in files], class_="differences")
 
@@ -56,7 +56,7 @@ def _body(one: FileDiff, command: str | None) -> Child:
 
 
 def _is_alone(one: FileDiff) -> bool:
-    """Return whether there is only a side before, or only one after."""
+    """Return whether the file was added or deleted, so that the difference has only one side."""
     return one.kind in {"added", "deleted"}
 
 

@@ -1,6 +1,6 @@
-"""Whole pages: one file that stands alone, or a page whose style sheet and scripts a server has.
+"""Complete pages: a self-contained file, or a page that loads style sheets and scripts.
 
-Both have the same frame and the same style sheet, `style.css` beside this module.
+Both share one frame and one style sheet, `style.css` beside this module.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from .html import Child, element, spelled
 
 STYLE_SHEET: Final = "style.css"
-"""The style sheet's name; `style_sheet` has its text."""
+"""The style sheet's file name; `style_sheet` returns its text."""
 _CONTENT: Final = "content"
 
 
 @cache
 def style_sheet() -> str:
-    """Return the style sheet of all pages."""
+    """Return the text of the style sheet that all pages share."""
     return (files(__package__) / STYLE_SHEET).read_text(encoding="utf-8")
 
 
 def self_contained_page(title: str, *content: Child, top: Child = None) -> str:
-    """Write a page as one file: it loads nothing and runs nothing, and its own policy forbids both.
+    """Return a page as one HTML file that loads and runs nothing; its own policy forbids both.
 
     Args:
-        title: The page's title, a text.
-        content: What stands in its main part.
-        top: What stands above it, as the page's header.
+        title: The page's title, as plain text.
+        content: The content of the main part.
+        top: The content of the page's header, above the main part.
     """
     head = _head(title, policy=_own_policy())
     SubElement(head, "style").text = style_sheet()
@@ -48,20 +48,20 @@ def served_page(
     settings: Mapping[str, str] = MappingProxyType({}),
     top: Child = None,
 ) -> str:
-    """Write a page that refers to a server's style sheets and scripts.
+    """Return a page that loads a server's style sheets and scripts.
 
-    The server says what the page may do, by the header `Content-Security-Policy`.
+    The page has no policy of its own; the server sets one by `Content-Security-Policy`.
 
     Args:
-        title: The page's title, a text.
-        content: What stands in its main part.
+        title: The page's title, as plain text.
+        content: The content of the main part.
         styles: Paths of style sheets on that server, each beginning with `/`.
-        scripts: Paths of scripts, likewise; they run in order when the page is parsed.
-        settings: Further `meta` elements by name, as of htmx's configuration.
-        top: What stands above the main part, as the page's header.
+        scripts: Paths of scripts, likewise; they run in order after the page is parsed.
+        settings: Further `meta` elements by name, such as htmx's configuration.
+        top: The content of the page's header, above the main part.
 
     Raises:
-        ValueError: A path that is not on the same server.
+        ValueError: A path is not on the same server.
     """
     head = _head(title, policy=None)
     for name, value in settings.items():
@@ -74,7 +74,7 @@ def served_page(
 
 
 def _own_policy() -> str:
-    """Return what a page that stands alone may do: have this style sheet, and images in itself."""
+    """Return a self-contained page's policy: only its own style sheet and `data:` images."""
     digest = hashlib.sha256(style_sheet().encode()).digest()
     style = f"'sha256-{base64.b64encode(digest).decode()}'"
     return (

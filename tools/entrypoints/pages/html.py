@@ -1,9 +1,10 @@
-"""Elements of a page as values: built, never pasted together, so that text can't become markup.
+"""HTML elements as values: built, never concatenated, so that text can't become markup.
 
-The standard library's element tree does the escaping, and there is no way to put markup in. What
-could run or load something is refused when an element is built: names of elements outside the
-closed set (`script` and `style` among them), attributes with code, addresses of other places. A
-call that breaks this is a fault in our own code: `ValueError`, and no error of the family.
+The standard library's element tree does the escaping, and there is no way to insert markup.
+Anything that could run code or load something is rejected when an element is built: element names
+outside the closed set (which excludes `script` and `style`), attributes with code, addresses
+outside the server. A call that breaks this is a fault in our own code, so it raises `ValueError`
+and not an `AgentForgeError`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from typing import Final, TypeAlias
 from xml.etree.ElementTree import Element, tostring
 
 Child: TypeAlias = "Element | str | int | Iterable[Child] | None"
-"""What stands in an element: elements, texts, counts (`12,345`), several of these; None and False
-are left out."""
+"""Content of an element: elements, texts, counts (shown as `12,345`), or an iterable of these;
+None and False are left out."""
 Attribute: TypeAlias = str | int | float | bool | None
-"""An attribute's value: None and False leave it out, True is the bare name."""
+"""An attribute's value: None and False omit the attribute, True gives it an empty value."""
 
 _ELEMENTS = (
     "a abbr article aside b blockquote br button caption code col colgroup dd del details dialog "
@@ -27,14 +28,14 @@ _ELEMENTS = (
     "thead time tr u ul wbr svg g rect line path polyline circle text tspan title desc"
 )
 ELEMENTS: Final = frozenset(_ELEMENTS.split())
-"""The elements that a page may have inside its body."""
+"""The elements allowed inside a page's body."""
 _ADDRESSES: Final = frozenset({"href", "src", "action", "formaction", "cite", "poster"})
 _REQUESTS: Final = re.compile(r"hx-(get|post|put|patch|delete|push-url|replace-url)|sse-connect")
 _CODE: Final = re.compile(r"on|hx-on|style$|srcdoc$|xlink|xmlns")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 _OWN_ADDRESS: Final = re.compile(
     r"(#|\?|/(?![/\\]))[^\s\x00-\x20]*|/"
-)  # tabs are cut out of addresses
+)  # browsers remove tabs and line ends from addresses
 _IMAGE: Final = re.compile(r"data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*")
 _KEEPS_SPACE: Final = frozenset({"pre", "textarea"})
 
@@ -44,13 +45,13 @@ def element(tag: str, *children: Child, **attributes: Attribute) -> Element:
 
     Args:
         tag: One of `ELEMENTS`.
-        children: What stands in it; texts are texts, whatever they hold.
-        attributes: By name, an underscore for a dash and none at the end: `class_="x"`,
-            `data_state="…"`, `aria_label="…"`, `hx_get="/…"`, `viewBox="…"`.
+        children: Its content; texts are escaped, never parsed as markup.
+        attributes: By name; an underscore becomes a dash and one at the end is dropped:
+            `class_="x"`, `data_state="…"`, `aria_label="…"`, `hx_get="/…"`, `viewBox="…"`.
 
     Raises:
-        ValueError: No such element, an attribute that would run code, or an address that is neither
-            in the page (`#…`), on the same server (`/…`, `?…`) nor an image in itself.
+        ValueError: The element is not allowed, an attribute would run code, or an address is not in
+            the page (`#…`), on the same server (`/…`, `?…`) or an image as a `data:` URL.
     """
     if tag not in ELEMENTS:
         raise ValueError(f"<{tag}> is no element of our pages")
@@ -60,22 +61,22 @@ def element(tag: str, *children: Child, **attributes: Attribute) -> Element:
             _set(built, name.rstrip("_").replace("_", "-"), value)
     _append(built, children)
     if tag in _KEEPS_SPACE and built.text and built.text.startswith("\n"):
-        built.text = f"\n{built.text}"  # a parser drops the first line's end
+        built.text = f"\n{built.text}"  # a parser drops the first line end
     return built
 
 
 def rendered(*children: Child) -> str:
-    """Write elements and texts as HTML."""
+    """Return elements and texts as HTML."""
     holder = Element("x")
     _append(holder, children)
     return tostring(holder, encoding="unicode", method="html")[len("<x>") : -len("</x>")]
 
 
 def spelled(text: str) -> str:
-    r"""Return a text with what is no character of a page spelled out: `\x1b`, `\x202e`.
+    r"""Return a text with its unprintable characters as escapes: `\x1b`, `\x202e`.
 
-    Characters that don't show, that turn the direction of a line or that no encoding has are among
-    them; ends of lines and tabs stay.
+    These include invisible characters, bidirectional controls and lone surrogates. Line ends and
+    tabs stay; `\r\n` becomes `\n`.
     """
     if text.isprintable():
         return text
@@ -86,10 +87,10 @@ def spelled(text: str) -> str:
 
 
 def anchor(*parts: str | int) -> str:
-    """Return a stable id for a place of a page, different for different parts.
+    """Return a stable id for a place on a page; different parts give different ids.
 
-    Letters, digits and dashes stay; every other character becomes its number, so that two names
-    that differ in one character have two ids.
+    Letters, digits and dashes stay; every other character becomes its code point in hexadecimal, so
+    names that differ in one character have different ids.
     """
     return "_".join(_UNSAFE.sub(lambda found: f".{ord(found[0]):x}.", str(one)) for one in parts)
 
@@ -109,7 +110,7 @@ def _set(built: Element, name: str, value: str | int | float) -> None:
 
 
 def _leads_away(name: str, text: str) -> bool:
-    """Return whether an attribute is an address of another place."""
+    """Return whether an attribute holds an address outside the page and its server."""
     if name in _ADDRESSES:
         return not (_OWN_ADDRESS.fullmatch(text) or _IMAGE.fullmatch(text))
     if _REQUESTS.fullmatch(name):

@@ -1,4 +1,4 @@
-"""The head of a session's page: what it is, where it stands, what it took."""
+"""The heading and overview sections of a session's page: identity, state, time and tokens."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_LINKS: Final = 12
 
 
 def heading(view: SessionView, actions: Actions = READ_ONLY) -> Element:
-    """Return the page's title, with the state, the id, the tags and what it is for."""
+    """Return the page's heading: title, state, workflow, id, parent, tags and goal."""
     session = view.session
     title, goal = title_of(session), (session.goal or "").strip()
     parent = session.parent_id
@@ -59,7 +59,7 @@ def heading(view: SessionView, actions: Actions = READ_ONLY) -> Element:
 
 
 def title_of(session: SessionContext) -> str:
-    """Return what names a session: its title, else its goal where that is short, else its id."""
+    """Return a session's title, else the first line of its goal if short, else its id."""
     goal = (session.goal or "").strip().partition("\n")[0]
     short = goal if 0 < len(goal) <= _SHORT_GOAL else f"Session {session.session_id}"
     return session.title or short
@@ -72,10 +72,7 @@ def _session(session_id: str, actions: Actions) -> Element:
 
 
 def data(view: SessionView, actions: Actions = READ_ONLY) -> Element | None:
-    """Return the data that its user and its workflow store with the session, and its children.
-
-    None where there is nothing of it.
-    """
+    """Return the session's metadata, workflow state and child sessions; None if it has none."""
     session = view.session
     if not (session.metadata or session.workflow_state or view.children):
         return None
@@ -105,7 +102,7 @@ def _members(title: str, members: Mapping[str, Any]) -> Child:
 
 
 def overview(view: SessionView) -> Element:
-    """Return where the session stands and what it took, in figures."""
+    """Return the session's key figures, its time by kind and its phases."""
     session, budget = view.session, view.session.token_budget
     latest = view.attempts[-1].label if view.attempts else None
     where = ", ".join(one for one in (session.current_phase, latest) if one)
@@ -139,7 +136,7 @@ def overview(view: SessionView) -> Element:
 
 
 def time_by_kind(view: SessionView) -> Element:
-    """Return where the session's time went, as a bar and in words."""
+    """Return how the session's time was spent, as a bar and a legend."""
     seconds = seconds_by_kind(view.spans)
     total = sum(seconds.values())
     pieces, legend, at = [], [], 0.0
@@ -163,7 +160,7 @@ _KINDS: Final = {
 
 
 def phases(view: SessionView) -> Element:
-    """Return the phases with what they took, in the order in which they were first."""
+    """Return a table of the phases with their tokens and times, in order of first attempt."""
     by_name: dict[str, list[AttemptView]] = {}
     for one in view.attempts:
         by_name.setdefault(one.phase, []).append(one)
@@ -192,6 +189,6 @@ def _phase(name: str, attempts: Sequence[AttemptView], is_current: bool) -> tupl
 
 
 def briefing(view: SessionView) -> Element:
-    """Return what the next worker reads first."""
+    """Return the briefing that the next worker reads first, folded."""
     text = plain_text(brief(view.session), "Briefing")
     return section("briefing", "Briefing", folded("What the next worker reads first", text))

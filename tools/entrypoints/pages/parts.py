@@ -1,4 +1,4 @@
-"""The small parts that all pages are made of: sections, tables, badges, facts, code."""
+"""Small building blocks of all pages: sections, tables, badges, facts, code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .html import Attribute, Child, element
 from .values.texts import MAX_TEXT, as_words, cut, moment
 
 Tone: TypeAlias = Literal["good", "bad", "warn", "info", "plain"]
-"""How a badge looks; what it says is in its words."""
+"""The look of a badge; its meaning is in its words."""
 TONES: Final[Mapping[str, Tone]] = {
     "active": "info",
     "paused": "warn",
@@ -23,13 +23,13 @@ TONES: Final[Mapping[str, Tone]] = {
     "aborted": "bad",
     "failed": "bad",
 }
-"""The tones of states and outcomes by their names; any other is plain."""
+"""Tones of states and outcomes by name; all others are plain."""
 
 _MOST_OF_A_VALUE: Final = 4_000
 
 
 def section(name: str, title: str | None, *children: Child, class_: str = "section") -> Element:
-    """Return a section of a page; its name is its anchor, stable from page to page."""
+    """Return a section of a page; its name is its anchor, the same on every page."""
     titled = None if title is None else f"{name}-title"
     heading = None if title is None else element("h2", title, id=titled)
     return element("section", heading, children, id=name, class_=class_, aria_labelledby=titled)
@@ -38,13 +38,13 @@ def section(name: str, title: str | None, *children: Child, class_: str = "secti
 def table(
     caption: str, head: Sequence[str], rows: Iterable[Sequence[Child]], *, class_: str | None = None
 ) -> Element:
-    """Return a table with its columns' heads; where it has no rows, words that say so.
+    """Return a table with column headings, or the word "None." if it has no rows.
 
     Args:
-        caption: What it shows, for who can't see it.
-        head: The columns' heads.
+        caption: What the table shows, for screen readers.
+        head: The column headings.
         rows: The cells of each row; the first one names the row.
-        class_: How it looks, besides.
+        class_: The table's class, for its style.
     """
     lines = [
         element("tr", element("th", name, scope="row"), [element("td", cell) for cell in cells])
@@ -62,18 +62,18 @@ def table(
 
 
 def scrolled(label: str, *children: Child, class_: str | None = None) -> Element:
-    """Return a table in a frame that scrolls, by the keyboard too."""
+    """Return a table in a frame that scrolls by mouse and keyboard."""
     body = element("table", children, class_=class_)
     return element("div", body, class_="scroll", role="region", tabindex=0, aria_label=label)
 
 
 def badge(text: str, tone: Tone = "plain") -> Element:
-    """Return a word that stands out."""
+    """Return a short highlighted label."""
     return element("span", text, class_=f"badge {tone}")
 
 
 def facts(pairs: Iterable[tuple[str, Child]], *, class_: str = "facts") -> Element:
-    """Return names with their values."""
+    """Return a list of names with their values; pairs with the value None are left out."""
     return element(
         "dl",
         [
@@ -86,17 +86,17 @@ def facts(pairs: Iterable[tuple[str, Child]], *, class_: str = "facts") -> Eleme
 
 
 def state_badge(state: str, words: str | None = None) -> Element:
-    """Return where something stands, or how it ended; in other words where some are given."""
+    """Return a badge for a state or an outcome; `words` replace its text but not its tone."""
     return badge(words or state.replace("_", " "), TONES.get(state, "plain"))
 
 
 def muted(*children: Child, tag: str = "span") -> Element:
-    """Return words that matter less than those around them."""
+    """Return content that is less prominent than its surroundings."""
     return element(tag, children, class_="muted")
 
 
 def nothing(words: str) -> Element:
-    """Return the words that stand where there is nothing to show."""
+    """Return a placeholder for missing content."""
     return element("p", words, class_="none")
 
 
@@ -107,18 +107,18 @@ def folded(
     id_: str | None = None,
     class_: str = "folded",
 ) -> Element:
-    """Return what opens and closes, by mouse and keyboard, without a script."""
+    """Return content that opens and closes by mouse and keyboard, without a script."""
     head = element("summary", summary)
     return element("details", head, children, open=is_open, id=id_, class_=class_)
 
 
 def plain_text(text: str, label: str, *, most: int = MAX_TEXT) -> Element:
-    """Return a long text as it was written, in a box that scrolls; at most so many characters."""
+    """Return a text unformatted in a scrolling box, cut to `most` characters."""
     return _box(cut(text, most), label, "text")
 
 
 def value_in_words(value: object) -> Element:
-    """Return a value as JSON has it, in words."""
+    """Return a JSON value in words, cut if long."""
     return element("span", cut(as_words(value), _MOST_OF_A_VALUE), class_="lines")
 
 
@@ -127,7 +127,7 @@ def _box(content: Child, label: str, kind: str) -> Element:
 
 
 def code(text: str, label: str) -> Element:
-    """Return a file's text with the numbers of its lines, which aren't copied with it."""
+    """Return a file's text with line numbers, which are not copied with the text."""
     lines = text.removesuffix("\n").split("\n")
     content = [element("span", f"{line}\n", class_="line") for line in lines]
     return _box(content, f"{label}, {counted(len(lines), 'line')}", "code")
@@ -143,7 +143,7 @@ def changed_lines(added: int, removed: int) -> Child:
 
 
 def when(at: datetime) -> Element:
-    """Return a moment, whole for programs."""
+    """Return a moment to the second; the `datetime` attribute holds it in full precision."""
     return element("time", moment(at), datetime=at.isoformat())
 
 
@@ -153,7 +153,10 @@ def note(*children: Child) -> Element:
 
 
 def left_out(total: int, shown: int, things: str, command: str | None = None) -> Element | None:
-    """Return that only the last things are shown, and which command lists all; None if all are."""
+    """Return a note that only the last things are shown, and the command that lists all.
+
+    None if all are shown.
+    """
     if shown == total:
         return None
     rest = ("; ", element("code", command), " lists all") if command else None
@@ -161,10 +164,12 @@ def left_out(total: int, shown: int, things: str, command: str | None = None) ->
 
 
 def bar(pieces: Iterable[tuple[str, float, float, str]]) -> Element:
-    """Return a bar of pieces on a line from 0 to 1000; its words stand beside it.
+    """Return a bar of pieces on a scale from 0 to 1000.
+
+    The bar is hidden from screen readers, so the caller must show its meaning as text too.
 
     Args:
-        pieces: The class, beginning, width and words of each.
+        pieces: The class, start, width and tooltip of each.
     """
     drawn = [
         element(
@@ -182,14 +187,14 @@ def bar(pieces: Iterable[tuple[str, float, float, str]]) -> Element:
 
 
 def drawing(*children: Child, class_: str, view: str, **attributes: Attribute) -> Element:
-    """Return a drawing that takes the width that there is."""
+    """Return an SVG drawing stretched to the available width."""
     return element(
         "svg", children, class_=class_, viewBox=view, preserveAspectRatio="none", **attributes
     )
 
 
 def budget_bar(used: int, total: int) -> Element:
-    """Return a budget as a bar, which shows whether it is "near" its end or "over" it."""
+    """Return a bar of a budget; its class is "near" from 80 % spent and "over" above 100 %."""
     level = "over" if used > total else "near" if used * 100 >= total * 80 else "spent"
     width = 1000 * min(used / total, 1.0) if total > 0 else 1000.0
     return bar([("rest", 0, 1000, "left"), (level, 0, width, "spent")])

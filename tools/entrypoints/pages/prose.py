@@ -1,6 +1,7 @@
-"""What somebody wrote, as paragraphs: the little of Markdown that prose is read by; pure.
+"""Renders prose with a small subset of Markdown; pure.
 
-Paragraphs, lists, and `code` within a line. All else stays as it was written.
+The subset: paragraphs, headings (as bold lines), lists, and `code` within a line. All else stays
+plain text.
 """
 
 from __future__ import annotations
@@ -20,12 +21,7 @@ _HEADING: Final = re.compile(r" {0,3}#{1,6}\s+(.*?)\s*#*")
 
 
 def prose(text: str, *, most: int = 2_000) -> Element | None:
-    """Return a text as paragraphs and lists; None where it says nothing.
-
-    Args:
-        text: The text.
-        most: The most characters of it.
-    """
+    """Return a text, cut to `most` characters, as paragraphs and lists; None if it is blank."""
     text = cut(text.replace("\r\n", "\n").strip(), most)
     blocks = [found for part in _BLANK.split(text) for found in _blocks(part)]
     return element("div", blocks, class_="prose") if blocks else None
@@ -65,6 +61,6 @@ def _list(items: list[str]) -> Iterator[Element]:
 
 
 def _spans(text: str) -> list[Element | str]:
-    """Split a line into what is code and what is not."""
+    """Split a line into code elements and plain text."""
     parts = _CODE.split(text)
     return [element("code", part) if odd % 2 else part for odd, part in enumerate(parts)]

@@ -1,4 +1,4 @@
-"""A session's record: files, specification, questions, conversations, checkpoints, history."""
+"""Record sections: files, specification, questions, conversations, checkpoints, history."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from .values.session_view import FileView, SessionView
 from .values.texts import duration, size
 
 MAX_HISTORY: Final = 1_000
-"""How many entries of a history are shown: the last ones."""
+"""Maximum number of history entries shown; the last ones are."""
 MAX_QUESTIONS: Final = 200
-"""How many questions are shown: the last ones."""
+"""Maximum number of questions shown; the last ones are."""
 _MAX_CHECKPOINTS: Final = 200
 _MAX_NAMED: Final = 50
 _MAX_DETAILS: Final = 4_000
@@ -47,7 +47,7 @@ _OPEN_LINES: Final = 40
 
 
 def files(view: SessionView) -> Element:
-    """Return the files that the session made, with their contents."""
+    """Return the files that the session made, with their contents where they can be shown."""
     return section("files", "Files", [_file(one) for one in view.files] or nothing("None."))
 
 
@@ -68,7 +68,7 @@ def _file(one: FileView) -> Element:
 
 
 def _content(content: Content | None, name: str) -> Child:
-    """Return the content of a file, as text or as a picture, or why it is not shown."""
+    """Return a file's text or picture, or the reason why it is not shown."""
     match content:
         case NoContent(reason=reason):
             return note(f"Not shown: {reason}.")
@@ -83,7 +83,7 @@ def _content(content: Content | None, name: str) -> Child:
 
 
 def specification(view: SessionView) -> Element | None:
-    """Return the specification that the session works from; None where it has none."""
+    """Return the specification that the session works from; None if it has none."""
     if view.specification is None:
         return None
     name = "specification.yaml"
@@ -95,7 +95,7 @@ def specification(view: SessionView) -> Element | None:
 
 
 def questions(view: SessionView) -> Element | None:
-    """Return the questions to a person with their answers; None where nothing was asked."""
+    """Return the last questions to a person, with their answers; None if there are none."""
     if not view.questions:
         return None
     shown = view.questions[-MAX_QUESTIONS:]
@@ -145,7 +145,7 @@ def _option(one: Option) -> Child:
 
 
 def conversations(view: SessionView) -> Element | None:
-    """Return the conversations of agent programs; None where there were none."""
+    """Return the conversations of agent programs; None if there were none."""
     found = list(conversations_of(view.session.history))
     if not found:
         return None
@@ -183,7 +183,7 @@ def _conversation(one: Conversation) -> tuple[Child, ...]:
 
 
 def checkpoints(view: SessionView, actions: Actions = READ_ONLY) -> Element:
-    """Return the checkpoints: what the session can go back to, or be forked at."""
+    """Return the last checkpoints, at which the session can go back or be forked."""
     found = checkpoints_of(view.session)
     shown = found[-_MAX_CHECKPOINTS:]
     command = f"agentforge checkpoints {view.session.session_id}"
@@ -233,7 +233,7 @@ def history(view: SessionView) -> Element:
 
 
 def _first_line(text: str) -> tuple[str, str]:
-    """Divide a text for people into what is shown at once and what is folded."""
+    """Split a text into its first line, shown at once, and the rest, which is folded."""
     first, _, rest = text.partition("\n")
     if len(first) > _MAX_DETAILS:
         first, rest = first[:_MAX_DETAILS], f"{first[_MAX_DETAILS:]}\n{rest}"

@@ -1,4 +1,4 @@
-"""A session's whole page, of its parts; and the report, which is that page as one file."""
+"""Assembles a session's page from its sections; the report is that page as one file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .values.session_view import SessionView, view_of
 
 
 def session_sections(view: SessionView, actions: Actions = READ_ONLY) -> list[Element]:
-    """Return the sections of a session's page in their order."""
+    """Return the sections of a session's page, in display order."""
     found = (
         overview(view),
         questions(view),
@@ -39,7 +39,7 @@ def session_sections(view: SessionView, actions: Actions = READ_ONLY) -> list[El
 
 
 def contents(sections: Sequence[Element]) -> Element:
-    """Return the table of contents of some sections."""
+    """Return the table of contents of the sections."""
     links = [
         element("li", element("a", "".join(one[0].itertext()), href=f"#{one.get('id')}"))
         for one in sections
@@ -48,21 +48,23 @@ def contents(sections: Sequence[Element]) -> Element:
 
 
 def session_report(source: PageSource, *, now: datetime | None = None) -> str:
-    """Write a session's page as one file; a session that was not an agent's has no steps.
+    """Read a session's material and return its page as one self-contained HTML file.
+
+    Stored steps are optional: only sessions that an agent ran have them.
 
     Args:
-        source: Where it is read.
-        now: The present moment, as of `session_view.view_of`.
+        source: Reads the material.
+        now: The present moment; see `session_view.view_of`.
 
     Raises:
-        ReadError: The system refused to list the steps, or the sessions.
+        ReadError: The steps or the sessions can't be listed.
     """
     material = evolve(source.read(), children=source.children())
     return render_report(view_of(source.session, material, now=now))
 
 
 def render_report(view: SessionView) -> str:
-    """Write a session's page as one file, which loads and runs nothing."""
+    """Return a session's page as one HTML file that loads and runs nothing."""
     top = element("p", element("b", "AgentForge"), " session report", class_="brand")
     sections = session_sections(view)
     body = element("div", sections, class_="sections")

@@ -1,4 +1,4 @@
-"""Drawings over time: where each attempt's time went, and what was left of the budget."""
+"""Drawings over time: how each attempt's time was spent, and the budget left."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from .values.spans import SpanKind, TimeSpan
 from .values.texts import duration
 
 MAX_ROWS: Final = 100
-"""How many attempts the timeline has: the last ones."""
+"""Maximum number of attempts on the timeline; the last ones are shown."""
 _WIDTH: Final = 1000.0
 _LEAST: Final = 2.0
 _SHARE: Final = 0.1
-"""Where more time was waited than worked, a wait longer than this share of the time of work is
-drawn as if it were that long."""
+"""If more time was spent waiting than working, each wait is drawn no longer than this share of the
+working time."""
 _WAITING: Final = frozenset({SpanKind.IDLE, SpanKind.PERSON})
 
 
 @frozen
 class TimeScale:
-    """Where moments stand on a line of 1000, long waits drawn shortened.
+    """Piecewise linear map of moments to positions from 0 to 1000, with long waits shortened.
 
     Attributes:
-        moments: The moments at which the scale bends, oldest first.
-        places: Where they stand.
-        shortened: How many waits are drawn shortened.
+        moments: The moments at which the scale changes its slope, oldest first.
+        places: Their positions.
+        shortened: Number of waits that are shortened.
     """
 
     moments: tuple[datetime, ...]
@@ -42,7 +42,7 @@ class TimeScale:
     shortened: int
 
     def __call__(self, at: datetime) -> float:
-        """Return where a moment stands; one outside stands at the end next to it."""
+        """Return a moment's position; a moment outside the scale maps to its nearer end."""
         index = bisect_right(self.moments, at)
         if index == 0:
             return 0.0
@@ -54,7 +54,7 @@ class TimeScale:
 
 
 def time_scale(spans: Sequence[TimeSpan]) -> TimeScale:
-    """Return the scale of a session's time."""
+    """Return the time scale of consecutive spans."""
     if not spans:
         return TimeScale((), (), 0)
     work = sum(one.seconds for one in spans if one.kind not in _WAITING)
@@ -72,7 +72,7 @@ def time_scale(spans: Sequence[TimeSpan]) -> TimeScale:
 
 
 def timeline(view: SessionView) -> Element:
-    """Return a row for each attempt, with what its time went to."""
+    """Return a row for each of the last attempts, showing how its time was spent."""
     shown = view.attempts[-MAX_ROWS:]
     if not shown:
         return section("timeline", "Timeline", nothing("No phase was begun."))
@@ -109,7 +109,7 @@ def _row(one: AttemptView, scale: TimeScale) -> Element:
 
 
 def _placed(begin: float, end: float) -> tuple[float, float]:
-    """Return where a piece begins and how wide it is; one of no time is still to be seen."""
+    """Return a piece's start and width, at least `_LEAST` wide so that it stays visible."""
     width = max(_LEAST, end - begin)
     return min(begin, _WIDTH - width), width
 
@@ -118,7 +118,7 @@ def _placed(begin: float, end: float) -> tuple[float, float]:
 
 
 def burn_down(view: SessionView) -> Element:
-    """Return what was left of the budget after each charge and each extension, drawn."""
+    """Return a chart of the budget left after each charge and each extension."""
     budget = view.session.token_budget
     if budget.total_budget <= 0:
         return section("budget", "Budget", nothing("There is no budget."))
@@ -169,5 +169,5 @@ def _chart(points: Sequence[BudgetPoint], total: int, words: str) -> Element:
 
 
 def _offset(height: float) -> str:
-    """Return how far below its line a mark's words begin, so that they stay in the drawing."""
+    """Return the vertical offset of a mark's label from its line; it stays inside the drawing."""
     return "0.8em" if height < 5 else "-0.1em" if height > 95 else "0.35em"

@@ -1,7 +1,7 @@
 """Question sessions in a terminal; see docs/terminal.md.
 
-Importing this package loads no Textual: `run_terminal` does, and says what to install where it is
-missing.
+Importing this package does not import Textual; `run_terminal` does, and says what to install if it
+is missing.
 """
 
 from .errors import NoTerminal, TerminalFailed

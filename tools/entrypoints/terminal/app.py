@@ -1,4 +1,4 @@
-"""The application: it keeps the queue in step with the disk, and the screens with the queue."""
+"""The application: syncs the queue with the stored sessions, and the screens with the queue."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _REFUSALS: Final = (QuestionError, DurableError, OSError)
 
 
 class QuestionsApp(Messages, KeyQueue[None]):
-    """Question sessions in a terminal.
+    """The application that shows question sessions in a terminal.
 
-    Guarantees: nothing is sent that was not reviewed; what was chosen and typed is on disk within
-    half a second and at the latest when the application ends, and stays there until it is sent or
-    its session is rejected by this person; if the session ends elsewhere it is kept as plain text
-    and the person is shown that.
+    Guarantees: nothing is sent without a review. Choices and typed text are written to disk within
+    half a second, and at the latest when the application ends; a failure to write is shown. They
+    stay there until this person sends them or rejects the session. If the session ends elsewhere,
+    they are saved as plain text and the person is shown where.
     """
 
     TITLE = "Questions"
@@ -71,10 +71,11 @@ class QuestionsApp(Messages, KeyQueue[None]):
         theme: ThemeName = ThemeName.DARK,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """Make the application; nothing happens before it runs.
+        """Set up the application; no I/O before it runs.
 
-        It begins with the session `first`, or with the queue if that is None. A key waits at most
-        `patience_s` seconds for the one before it. `bell` rings when a session comes.
+        It starts with the session `first`, or with the queue if that is None. A key waits at most
+        `patience_s` seconds for the previous one. With `bell`, the terminal's bell rings when a
+        session arrives.
         """
         super().__init__(patience_s=patience_s)
         for one in THEMES.values():
@@ -91,12 +92,12 @@ class QuestionsApp(Messages, KeyQueue[None]):
         self._busy: set[str] = set()
         self._settled: set[str] = set()
         self.fault: BaseException | None = None
-        """What ended the application, if it was a fault in it."""
+        """The internal error that ended the application, or None."""
 
     # ------------------------------------------------------------------------------ life
 
     async def on_mount(self) -> None:
-        """Show the queue, and begin to follow it."""
+        """Show the queue and start following its changes."""
         self._queue_screen = QueueScreen(self, where=self._queue.where)
         await self.push_screen(self._queue_screen)
         await self.drafts.find()
@@ -110,11 +111,11 @@ class QuestionsApp(Messages, KeyQueue[None]):
             self.open_session(self._first)
 
     def get_driver_class(self) -> type[Driver]:
-        """Return Textual's driver for this terminal, with Esc and the key after it apart."""
+        """Return Textual's driver, changed to read Esc and a following key as two keys."""
         return escape_first(super().get_driver_class())
 
     def _fatal_error(self) -> None:
-        """End because of a fault; `fault` has it, and no local variables are printed."""
+        """Record the error in `fault` and end, without Textual's traceback of local variables."""
         self.fault = sys.exc_info()[1] or self._exception
         self._close_messages_no_wait()
 
@@ -123,7 +124,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
             await self.refresh_queue()
 
     async def refresh_queue(self) -> None:
-        """Read the queue again, and show what came and what ended."""
+        """Read the queue again; show sessions that arrived or ended."""
         try:
             listing = await asyncio.to_thread(self._queue.listing)
         except _REFUSALS as error:
@@ -145,7 +146,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
         await self._settle_ended(listing)
 
     def others_waiting(self, session_id: str) -> int:
-        """Return how many sessions wait beside this one."""
+        """Return the number of other sessions that wait."""
         return sum(one.session_id != session_id for one in self._waiting_now)
 
     def action_keys(self) -> None:
@@ -153,7 +154,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
         self.push_screen(KeysDialog())
 
     def action_next_theme(self) -> None:
-        """Change the colours, for this run."""
+        """Switch to the next theme, for this run only."""
         self.theme = theme_after(self.theme).value
         self.say(f"Colours: {self.theme}. `--theme {self.theme}` begins with them.")
 
@@ -200,7 +201,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
         return WaitingSession(session_id=session_id, titles=titles, created_at=self.clock())
 
     def step_session(self, answering: AnswerScreen, by: int) -> None:
-        """Show the questions of the session after this one in the queue, or before it."""
+        """Show the session `by` places after this one in the queue, which wraps around."""
         current = answering.waiting.session_id
         ids = [one.session_id for one in self._waiting_now]
         if not set(ids) - {current}:
@@ -214,7 +215,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
         self.open_session(following)
 
     def review(self, answering: AnswerScreen) -> None:
-        """Show the answers before they are sent."""
+        """Show all answers for a review before they are sent."""
 
         async def chosen(position: int | None) -> None:
             if position is not None:
@@ -251,7 +252,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
         )
 
     def ask_to_reject(self, waiting: WaitingSession, *, typed: Callable[[str], None]) -> None:
-        """Ask for a reason and reject a session; `typed` receives the reason as it is typed."""
+        """Ask for a reason and reject a session; `typed` receives the reason at each change."""
         session_id = waiting.session_id
         short = session_id[:SHORT_ID]
 
@@ -271,7 +272,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
         self.push_screen(TextDialog(f"Reject session {short}", explanation, typed=typed), decided)
 
     def _act(self, session_id: str, act: Callable[[], None], *, done: str, failed: str) -> None:
-        """Let a thread answer or reject a session, once."""
+        """Run `act` in a thread, unless another action on the session is running."""
         if session_id in self._busy:
             return
         self._busy.add(session_id)
@@ -304,7 +305,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
     # ------------------------------------------------------------------------------ endings
 
     async def _settle_ended(self, listing: QueueListing) -> None:
-        """Show which sessions ended elsewhere with a draft of this person's in them."""
+        """Settle sessions that ended elsewhere and are open here or have a draft."""
         waiting = {one.session_id for one in listing.waiting}
         open_ids = {one.waiting.session_id for one in self._answering()}
         for session_id in sorted((open_ids | self.drafts.ids) - waiting):
@@ -313,7 +314,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
             try:
                 ending = await asyncio.to_thread(self._queue.ending, session_id)
             except _REFUSALS:
-                continue  # it can't be read now; sending to it will say why
+                continue  # can't be read now; an attempt to send shows the reason
             if ending is not None and session_id not in self._busy:
                 await self._settle(session_id, ending)
 

@@ -1,4 +1,4 @@
-"""What can go wrong with the terminal itself."""
+"""Errors of the terminal interface itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...base.errors import AgentForgeError, ErrorKind
 
 
 class NoTerminal(AgentForgeError, kind=ErrorKind.USAGE):
-    """Standard input, output or error is not a terminal that can be drawn in."""
+    """Standard input, output or error is not a terminal that supports drawing."""
 
     message = """`agentforge questions` needs a terminal, and standard input, output or error is not
     one; nothing was done. Programs use `agentforge history --json` and `agentforge answer`;
@@ -22,9 +22,9 @@ class TerminalFailed(AgentForgeError):
     what you typed is in {drafts}, and is shown when you start it again"""
     cause: BaseException
     drafts: Path
-    """Where what was typed is."""
+    """The directory of the drafts, which hold the typed text."""
 
     @property
     def problem(self) -> str:
-        """What was raised."""
+        """The type and message of the cause."""
         return f"{type(self.cause).__name__}: {self.cause}"

@@ -1,7 +1,7 @@
-"""The line at the foot of a screen: which keys do what.
+"""The line of keys at the bottom of a screen.
 
-Textual's own footer is a widget for each key, all of them made anew whenever the focus moves; that
-took most of the time of a key press. This is one widget, drawn as one line.
+Textual's own footer has a widget for each key and rebuilds all of them whenever the focus moves,
+which took most of the time of a key press. This is a single widget, drawn as one line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 
 class KeyLine(Static, can_focus=False):
-    """The keys that act now, as far as they are to be shown; the mouse can press them, too."""
+    """The currently active keys that are meant to be shown; a click presses a key."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = """
@@ -28,13 +28,13 @@ class KeyLine(Static, can_focus=False):
     """
 
     def on_mount(self) -> None:
-        """Follow the keys of the screen and of what has the focus in it."""
-        self.auto_links = False  # a key is no link, and has the colours of keys
+        """Follow the keys of the screen and of its focused widget."""
+        self.auto_links = False  # keys are clickable but must not look like links
         self.screen.bindings_updated_signal.subscribe(self, self._follow)
 
     def _follow(self, screen: Screen[object]) -> None:
         if not screen.app.app_focus:
-            return  # nothing has the focus while the terminal is in the background
+            return  # no widget has the focus while the terminal is in the background
         by_action: dict[str, Binding] = {}
         for one in screen.active_bindings.values():
             if one.binding.show:

@@ -1,9 +1,9 @@
-"""Keys that act one after the other, however fast they come.
+"""Processes keys strictly one after the other, however fast they arrive.
 
-Textual hands a key to the widget that has the focus when the key arrives. Over a slow line many
-keys arrive at once: "o", which opens a text, and the text itself would all go to the list of
-options, where letters are commands. Here each key waits until what the one before it began is
-done, so that the text goes into the text.
+Textual delivers a key to the widget that has the focus when the key arrives. Over a slow line many
+keys arrive at once: "o", which opens a text field, and the text after it would all go to the list
+of options, where letters are commands. Here each key waits until the effects of the previous one
+are complete, so that the text reaches the text field.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ from textual.worker import Worker
 _Result = TypeVar("_Result")
 
 PATIENCE_S: Final = 3.0
-"""How long a key waits for the one before it at most, in seconds."""
+"""Maximum time that a key waits for the previous one, in seconds."""
 
 
 class KeyQueue(App[_Result]):
-    """An application in which a key finds what the keys before it have made.
+    """An application in which each key acts on the state that the previous keys left.
 
-    Guarantees: keys and pastes act in the order in which they came. Each is handed on when the
-    handlers of the one before, and the messages they posted, are through; or after its patience,
-    and what it waited for goes on all the same.
+    Guarantees: keys and pastes act in order of arrival. Each is delivered once the handlers of the
+    previous one, and the messages they posted, are complete. After `patience_s` seconds it is
+    delivered anyway; the handlers it waited for continue.
     """
 
     def __init__(self, *, patience_s: float = PATIENCE_S) -> None:
-        """Make the application; nothing happens before it runs.
+        """Set up the application.
 
         Args:
-            patience_s: How long a key waits for the one before it at most, in seconds.
+            patience_s: Maximum time that a key waits for the previous one, in seconds.
         """
         super().__init__()
         self._typed: asyncio.Queue[events.Key | events.Paste] = asyncio.Queue()
         self._patience_s = patience_s
         self._texts: dict[Widget, None] = {}
-        """What was given text since the last key that was none."""
+        """Widgets that received text since the last key that was not text, in order."""
         self._made = asyncio.Event()
         self._made.set()
 
     def begin_typing(self) -> None:
-        """Begin to hand on keys; to be called when the application has started."""
+        """Start delivering keys; call once the application has started."""
         self.run_worker(self._hand_on(), name="keys")
 
     def hold_keys(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Begin to make what the next key is meant for, and have that key wait for it.
+        """Run `work` in the background and hold the next key until it ends.
 
         Args:
-            work: Makes it, beside all else. Where something is still being made, that ends here.
+            work: Builds what the next key acts on. Earlier work that is still running is cancelled.
         """
         made = asyncio.Event()
 
@@ -64,16 +64,16 @@ class KeyQueue(App[_Result]):
             finally:
                 made.set()
 
-        self._made.set()  # no key waits for what is given up
+        self._made.set()  # release keys that wait for the cancelled work
         self._made = made
         _: Worker[None] = self.run_worker(make, group="hold_keys", exclusive=True)
 
     async def typed(self) -> None:
-        """Wait until all keys that came so far have acted."""
+        """Wait until all keys received so far have been processed."""
         await self._typed.join()
 
     async def on_event(self, event: events.Event) -> None:
-        """Queue keys and pastes; all else goes its way."""
+        """Queue keys and pastes; handle all other events at once."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             self._typed.put_nowait(event)
         else:
@@ -93,17 +93,17 @@ class KeyQueue(App[_Result]):
     async def _deliver(self, event: events.Key | events.Paste) -> None:
         targets: list[Widget] = []
         if not self._is_text(event, self.focused or self.screen):
-            await self._through_texts()  # a key that leaves leaves what was typed before it
+            await self._through_texts()  # the key may act on text typed before it
 
         async def hand_on() -> None:
             targets.append(self.focused or self.screen)
             await super(KeyQueue, self).on_event(event)
-            targets.append(self.focused or self.screen)  # another one if the terminal was blurred
+            targets.append(self.focused or self.screen)  # differs if the terminal was blurred
 
         await _through(self, hand_on)
         self._texts.update(dict.fromkeys(targets))
         if all(self._is_text(event, one) for one in targets):
-            return  # text changes nothing but itself
+            return  # text changes nothing that the next key depends on
         await self._through_texts()
         while not self._made.is_set():
             await self._made.wait()
@@ -117,16 +117,16 @@ class KeyQueue(App[_Result]):
         )
 
     async def _through_texts(self) -> None:
-        """Wait until what was handed on, and what it led to, is through."""
+        """Wait until delivered text, and the messages that it caused, are processed."""
         targets, self._texts = self._texts, {}
         for target in targets:
-            for node in target.ancestors_with_self:  # messages go this way
-                await _through(node)  # what it was given
-                await _through(node)  # what it posted to itself meanwhile, on the way up
+            for node in target.ancestors_with_self:  # messages bubble up this way
+                await _through(node)  # the messages it had
+                await _through(node)  # the messages it posted to itself meanwhile
 
 
 async def _through(pump: MessagePump, *calls: Callable[[], Awaitable[None]]) -> None:
-    """Wait until a message pump is through with all it has, then with these calls."""
+    """Wait until a message pump has processed its queue and then the calls."""
     done = asyncio.Event()
 
     async def last() -> None:

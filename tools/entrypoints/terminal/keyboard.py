@@ -1,10 +1,10 @@
-"""Keys as they were pressed: Esc is Esc, also when a key follows at once.
+"""Reads Esc as a separate key, even if another key follows at once.
 
-A terminal sends Esc as the byte that also begins the sequences of arrows and of Alt with a letter.
-Textual reads Esc and what arrives within 100 ms of it as Alt with that key. Over a slow line or on
-a busy machine both arrive at once however long apart they were pressed, so that Esc, s became Alt+S
-and Esc, Enter became Enter alone. Nothing here is bound to Alt, and only `ESC [` and `ESC O` begin
-a sequence.
+A terminal sends Esc as the byte that also starts the sequences for arrow keys and for Alt with a
+letter. Textual reads Esc and a key that arrives within 100 ms as Alt with that key. Over a slow
+line or on a busy machine both arrive together, however far apart they were pressed: Esc, s became
+Alt+S, and Esc, Enter became Enter alone. No key here is bound to Alt, so only `ESC [` and `ESC O`
+start a sequence.
 """
 
 from __future__ import annotations
@@ -30,38 +30,39 @@ _CSI: Final = f"{_ESC}["
 _SS3: Final = f"{_ESC}O"
 _SS3_LENGTH: Final = 3
 _WHOLE: Final = re.compile(r"\x1b\[(?!\[|M)[0-?]*[ -/]*[@-~]")
-"""A control sequence that is complete (ECMA-48, 5.4), but for `ESC [ [` of the Linux console and
-`ESC [ M` of a mouse, after which more comes."""
+"""A complete control sequence (ECMA-48, 5.4), except `ESC [ [` of the Linux console and `ESC [ M`
+of a mouse, which continue."""
 
 _LOOK_S: Final = 0.1
 _READ_BYTES: Final = 4096
 
 
 class EscapeFirstParser(XTermParser):
-    """Reads keys from what a terminal sends; Esc and a key after it stay two keys.
+    """Parser of a terminal's input that reads Esc and a following key as two keys.
 
-    Guarantees: no key is read as Alt with another one, unless the terminal names the modifier
-    itself (`ESC [ 1 ; 3 A`, and the keyboard protocol of kitty). What begins with `ESC [` or
-    `ESC O` is waited for as long as Textual waits. What does not become a sequence in that time is
-    Esc and the keys after it; a control sequence that is torn or unknown is no key.
+    Guarantees: no key is read as Alt with another one unless the terminal names the modifier itself
+    (`ESC [ 1 ; 3 A`, and kitty's keyboard protocol). Input that starts with `ESC [` or `ESC O` is
+    given as much time to complete as Textual gives it. If it does not become a sequence in that
+    time, it is read as Esc and the keys after it; an incomplete or unknown control sequence is
+    dropped.
     """
 
     def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
-        """Begin.
+        """Set up the parser.
 
         Args:
-            now: A clock that never goes back, in seconds.
+            now: A monotonic clock in seconds.
         """
         super().__init__()
         self._now = now
         self._deadline = 0.0
         self._begun = ""
-        """What came since the last Esc, while it may still become a sequence."""
+        """The input since the last Esc, while it may still become a sequence."""
         self._last = ""
         self._pasting = False
 
     def feed(self, data: str) -> Iterable[Message]:
-        """Read what came; "" is the end."""
+        """Parse input; "" marks its end."""
         if not data:
             yield from super().feed(data)
         for character in data:
@@ -73,12 +74,12 @@ class EscapeFirstParser(XTermParser):
                 yield from self._give_up()
 
     def tick(self) -> Iterable[Message]:
-        """Give up what did not become a sequence in time; to be called often."""
+        """Give up a sequence that was not completed in time; call this often."""
         if self._begun and self._now() >= self._deadline:
             yield from self._give_up()
 
     def _may_belong(self, character: str) -> bool:
-        """Return whether a character may belong to the sequence that was begun."""
+        """Return whether a character may belong to the current sequence."""
         if not self._begun:
             return True
         if character == _ESC:
@@ -100,7 +101,7 @@ class EscapeFirstParser(XTermParser):
     def _give_up(self) -> Iterable[Message]:
         begun, self._begun = self._begun, ""
         self._awaiting = self._gen.throw(ParseTimeout())
-        self._tokens.clear()  # what Textual makes of it leaves Esc out, or is Alt
+        self._tokens.clear()  # Textual would omit Esc or read it as Alt
         if begun.startswith(_CSI) and begun != _CSI:
             return
         yield events.Key("escape", _ESC)
@@ -109,12 +110,12 @@ class EscapeFirstParser(XTermParser):
 
 
 class EscapeFirstDriver(LinuxDriver):
-    """A terminal whose keys are read as `EscapeFirstParser` reads them."""
+    """Linux driver that reads keys with `EscapeFirstParser`."""
 
     def run_input_thread(self) -> None:
         """Read keys until the application ends."""
         parser = EscapeFirstParser()
-        decode = getincrementaldecoder("utf-8")("replace").decode  # what is no text ends nothing
+        decode = getincrementaldecoder("utf-8")("replace").decode  # bad UTF-8 ends nothing
         with selectors.DefaultSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
@@ -127,10 +128,10 @@ class EscapeFirstDriver(LinuxDriver):
                 self._process(parser.tick())
 
     def _read(self) -> bytes:
-        """Read what was typed; nothing when the terminal has ended."""
+        """Read available input; empty if the terminal was closed."""
         try:
             return os.read(self.fileno, _READ_BYTES)
-        except OSError:  # EIO: it hung up
+        except OSError:  # EIO: the terminal hung up
             return b""
 
     def _process(self, messages: Iterable[Message]) -> None:
@@ -139,5 +140,5 @@ class EscapeFirstDriver(LinuxDriver):
 
 
 def escape_first(driver: type[Driver]) -> type[Driver]:
-    """Return the driver that reads keys so in place of Textual's for a terminal, or `driver`."""
+    """Return `EscapeFirstDriver` in place of Textual's `LinuxDriver`; other drivers unchanged."""
     return EscapeFirstDriver if driver is LinuxDriver else driver

@@ -1,4 +1,4 @@
-"""Starting the application in this terminal."""
+"""Starts the application in this terminal."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _DUMB: Final = frozenset({"dumb", "unknown"})
 
 @frozen(kw_only=True)
 class TerminalEnd:
-    """How the application ended.
+    """Drafts that remain after the application ended.
 
     Attributes:
-        drafts: The sessions that have drafts.
-        where: The directory the drafts are in.
-        lost: What could not be kept, as text.
+        drafts: The ids of sessions that have drafts.
+        where: The drafts' directory.
+        lost: The texts that could not be saved, each with the reason.
     """
 
     drafts: tuple[str, ...]
@@ -35,7 +35,7 @@ class TerminalEnd:
 
 
 def drafts_directory(base_dir: Path) -> Path:
-    """Return where the drafts for the sessions of a directory are: beside it, never in it."""
+    """Return the drafts' directory for a directory of sessions: beside it, never in it."""
     absolute = Path(os.path.abspath(base_dir))
     return absolute.with_name(f"{absolute.name}-drafts")
 
@@ -52,14 +52,14 @@ def run_terminal(
     Args:
         sessions: The question sessions.
         first: The session to show at once, or None for the queue.
-        bell: Whether the terminal's bell rings when a session comes.
-        theme: The colours to begin with.
+        bell: Whether the terminal's bell rings when a session arrives.
+        theme: The initial colours.
 
     Raises:
         ExtraMissing: Textual is not installed.
-        NoTerminal: Standard input or output is no terminal that can be drawn in.
-        TerminalFailed: The application has a fault; drafts are kept.
-        QuestionStoreError: The place of the sessions can't be made, or does not answer.
+        NoTerminal: Standard input, output or error is not a terminal that supports drawing.
+        TerminalFailed: The application failed with an internal error; drafts are on disk.
+        QuestionStoreError: The store of the sessions can't be created or does not respond.
     """
     if not _at_terminal():
         raise NoTerminal
@@ -92,6 +92,6 @@ def run_terminal(
 
 
 def _at_terminal() -> bool:
-    """Whether there is a terminal: Textual reads standard input and draws on standard error."""
+    """Return whether all streams are a terminal; Textual reads stdin and draws on stderr."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return all(one.isatty() for one in streams) and os.environ.get("TERM") not in _DUMB

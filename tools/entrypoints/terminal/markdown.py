@@ -1,8 +1,8 @@
-"""Markdown that an agent wrote, rendered without anything in it that acts.
+"""Renders an agent's Markdown without anything that acts.
 
-What comes out of the parser is made harmless, not only what goes in: `&#8238;` turns the reading
-direction only after it was parsed. A link shows where it leads and can't be followed, an image is
-its text, HTML is the text it is written in.
+The parser's output is made harmless, not only its input: `&#8238;` becomes a bidirectional control
+only when parsed. A link shows its target and can't be followed, an image is shown as its text and
+address, HTML as its source.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ...base.errors import counted
 from .text import harmless
 
 MAX_BLOCKS: Final = 300
-"""With more blocks than this a prompt is shown as it was written: each block is a widget."""
+"""A prompt with more blocks is shown as its source, since each block is a widget."""
 
 _MAX_SOURCE: Final = 200_000
 _AS_WRITTEN: Final = "shown as it was written, for its length"
 
 
-@cache  # one is slow to make, and each document asks for its own
+@cache  # a parser is slow to create, and each document creates one
 def harmless_parser() -> MarkdownIt:
-    """Return the parser of GitHub's Markdown whose tokens hold nothing that acts."""
+    """Return a parser of GitHub's Markdown whose tokens contain nothing that acts."""
     parser = MarkdownIt("gfm-like", {"html": False, "linkify": False})
     parser.core.ruler.push("harmless", _make_harmless)
     return parser
@@ -72,13 +72,13 @@ def _text(content: str) -> Token:
 
 
 def is_too_long_to_render(source: str) -> bool:
-    """Return whether a prompt is so long that it is shown as it was written."""
+    """Return whether a prompt is too long to render and is shown as its source."""
     blocks = source.count("\n") + 1 - source.count("\n\n")
     return len(source) > _MAX_SOURCE or blocks > MAX_BLOCKS
 
 
 class _CodeColours(HighlightTheme):
-    """Textual's colours of code, none of them faded: fading takes away contrast."""
+    """Textual's colours of code without fading, which reduces contrast."""
 
     STYLES = {  # noqa: RUF012 (Textual's own annotation is that of an instance)
         token: "$quiet" if style == "$text 60%" else re.sub(r" \d+%", "", style)
@@ -116,12 +116,12 @@ class HarmlessMarkdown(Markdown):
     BLOCKS = {**Markdown.BLOCKS, "fence": _Fence, "code_block": _Fence}  # noqa: RUF012
 
     def __init__(self, source: str) -> None:
-        """Show a document."""
+        """Set up the view of a Markdown source."""
         super().__init__(harmless(source), parser_factory=harmless_parser, open_links=False)
 
 
 class PromptView(VerticalScroll, can_focus=False):
-    """A question's prompt, scrolled with keys that the screen hands on."""
+    """A question's prompt; takes no focus, the screen scrolls it."""
 
     DEFAULT_CSS = """
     PromptView {
@@ -134,27 +134,27 @@ class PromptView(VerticalScroll, can_focus=False):
     """
 
     def __init__(self, source: str, *, title: str) -> None:
-        """Show a prompt that is Markdown, with a title above it."""
+        """Set up the view of a prompt in Markdown, with a title in its border."""
         super().__init__()
         self._source = source
         self._long = is_too_long_to_render(source)
         self.border_title = Content(title)
 
     def compose(self) -> ComposeResult:
-        """Make the document."""
+        """Yield the rendered document, or its source if it is too long."""
         if self._long:
             yield Static(Content(harmless(self._source)), classes="plain")
         else:
             yield HarmlessMarkdown(self._source)
 
     def on_mount(self) -> None:
-        """Keep saying how much is below."""
+        """Keep the note on how many lines are below up to date."""
         self.watch(self, "virtual_size", self._say_more, init=False)
         self.watch(self, "scroll_y", self._say_more, init=False)
         self.call_after_refresh(self._say_more)
 
     def on_resize(self) -> None:
-        """Count anew."""
+        """Update the note on how many lines are below."""
         self.call_after_refresh(self._say_more)
 
     def _say_more(self) -> None:

@@ -1,4 +1,4 @@
-"""Passing messages in a line of their own above the keys: they cover nothing."""
+"""Temporary messages in lines of their own above the keys, so that they cover nothing."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from textual.widgets import Static
 
 _SAY_S: Final = 6.0
 MOST: Final = 3
-"""How many messages are shown at once; a new one takes the place of the oldest."""
+"""Maximum number of messages shown at once; a new one replaces the oldest."""
 
 
 class Messages(App[Any]):
-    """An application that shows messages for a while, on whichever screen is open."""
+    """An application that shows messages for a while, on any open screen."""
 
     messages: reactive[tuple[tuple[int, str], ...]] = reactive(())
     _shown: int = 0
 
     def say(self, message: str) -> None:
-        """Show a message for some seconds; one that is shown already is shown for longer."""
+        """Show a message for some seconds; repeating a shown message restarts its time."""
         self._shown += 1
         entry = (self._shown, message)
         kept = [one for one in self.messages if one[1] != message]
@@ -34,7 +34,7 @@ class Messages(App[Any]):
 
 
 class MessageLines(Static):
-    """The messages; it takes no room while there are none."""
+    """The messages' lines; takes no space while there are none."""
 
     DEFAULT_CSS = """
     MessageLines {

@@ -1,4 +1,4 @@
-"""What the terminal needs of question sessions: a narrow port, and the stored ones behind it."""
+"""The terminal's port to question sessions, and its implementation by stored sessions."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from ...questions import (
 _log = get_logger("agentforge.terminal")
 
 POLL_S: Final = 1.0
-"""How long a change may go unseen where the file system reports none, in seconds."""
+"""Maximum delay until a change is noticed if the file system reports none, in seconds."""
 
 LOOK_AGAIN_S: Final = 60.0
-"""After how long all is looked at again though no file changed, in seconds: whether an asker still
-lives stands in no file."""
+"""Time until all sessions are read again although no file changed, in seconds: an asker's death
+changes no file."""
 
 
 @frozen(kw_only=True)
@@ -39,10 +39,10 @@ class WaitingSession:
     Attributes:
         session_id: Its id.
         titles: The titles of its questions.
-        created_at: Since when it waits.
-        folder: The working directory of its asker, as far as the asker wrote it down.
-        asker: Who waits for the answer; None if it is not known.
-        ends_at: When its time is over; None if it has no limit.
+        created_at: When it was created and started waiting.
+        folder: The working directory that its asker recorded, or None.
+        asker: The process or agent session that waits for the answer; None if unknown.
+        ends_at: When it times out; None if it has no time limit.
     """
 
     session_id: str
@@ -55,11 +55,11 @@ class WaitingSession:
 
 @frozen(kw_only=True)
 class QueueListing:
-    """The queue at a moment.
+    """A snapshot of the queue.
 
     Attributes:
-        waiting: The sessions that wait, the oldest first.
-        unreadable: The names of directories that look like sessions and can't be read.
+        waiting: The waiting sessions, oldest first.
+        unreadable: The ids of sessions that can't be read.
     """
 
     waiting: tuple[WaitingSession, ...] = ()
@@ -68,12 +68,12 @@ class QueueListing:
 
 @frozen(kw_only=True)
 class SessionEnding:
-    """How a session came to wait no more.
+    """How a session ended.
 
     Attributes:
-        status: Its status; None if the session was deleted or can't be read.
+        status: Its final status; None if the session was deleted.
         reason: Why it was rejected or abandoned, if a reason was given.
-        at: When.
+        at: When it ended, if known.
     """
 
     status: SessionStatus | None
@@ -82,17 +82,17 @@ class SessionEnding:
 
 
 class QuestionQueue(Protocol):
-    """Where questions wait for a person. Calls block; each may be made in any thread.
+    """Port to the questions that wait for a person. Calls block and are thread-safe.
 
     Every call may raise `QuestionError`, `DurableError` and `OSError`.
     """
 
     @property
     def where(self) -> str:
-        """Where the sessions are."""
+        """The location of the sessions, for messages."""
 
     def listing(self) -> QueueListing:
-        """Return the queue as it is now; one bad session never hides the others."""
+        """Return the current queue; an unreadable session never hides the others."""
 
     def questions(self, session_id: str) -> tuple[Question, ...]:
         """Return a session's questions."""
@@ -101,17 +101,17 @@ class QuestionQueue(Protocol):
         """Return how a session ended; None if it still waits."""
 
     def submit(self, session_id: str, answers: Sequence[UserAnswer]) -> None:
-        """Answer a session that waits."""
+        """Answer a waiting session."""
 
     def reject(self, session_id: str, reason: str | None) -> None:
-        """Reject a session that waits."""
+        """Reject a waiting session."""
 
     def changes(self) -> AsyncIterator[None]:
-        """Yield at once, then whenever the queue may have changed, and each `POLL_S` anyway."""
+        """Yield at once, whenever the queue may have changed, and at least every `POLL_S`."""
 
 
 class StoredQuestions:
-    """The question sessions of a directory or another store."""
+    """Queue of the question sessions in a directory or another store."""
 
     def __init__(
         self,
@@ -119,11 +119,11 @@ class StoredQuestions:
         *,
         clock: Clock = utc_now,
     ) -> None:
-        """Look at sessions.
+        """Set up the queue; no I/O yet.
 
         Args:
             sessions: The sessions.
-            clock: The time now, aware.
+            clock: The current time, timezone-aware.
         """
         self._sessions = sessions
         self._clock = clock
@@ -131,22 +131,23 @@ class StoredQuestions:
 
     @property
     def where(self) -> str:
-        """Where the sessions are."""
+        """The location of the sessions, for messages."""
         return self._sessions.where
 
     def prepare(self) -> None:
-        """Make the place where sessions appear, so that it can be watched before anybody asks.
+        """Create the sessions' store, so that it can be watched before the first question.
 
         Raises:
-            QuestionStoreError: It can't be made.
+            QuestionStoreError: The store can't be created.
         """
         self._sessions.prepare()
 
     def listing(self) -> QueueListing:
-        """Return the queue as it is now; one bad session never hides the others.
+        """Return the current queue; an unreadable session never hides the others.
 
-        What did not change since the last listing is not read again; if nothing did for less than
-        `LOOK_AGAIN_S`, the last listing itself is returned, for the price of a change mark.
+        Sessions that did not change since the last listing are not read again. If none changed, and
+        the last listing is younger than `LOOK_AGAIN_S`, the same object is returned, at the cost of
+        one change mark.
         """
         mark, now = self._mark(), self._clock()
         if self._seen is not None:
@@ -159,9 +160,9 @@ class StoredQuestions:
         return listing
 
     def _mark(self) -> Hashable | None:
-        """Return by what a change of any session is seen; None if one might not be."""
+        """Return a mark that differs after any change; None if a change might not show in it."""
         if self._sessions.config.session_timeout_s:
-            return None  # a session may end by the passing of time alone
+            return None  # a session may time out without any write
         return self._sessions.change_mark()
 
     def _read_listing(self) -> QueueListing:
@@ -201,18 +202,18 @@ class StoredQuestions:
         return SessionEnding(status=standing, at=session.created_at + lived)
 
     def submit(self, session_id: str, answers: Sequence[UserAnswer]) -> None:
-        """Answer a session that waits."""
+        """Answer a waiting session."""
         self._sessions.save_session_answers(session_id, answers)
 
     def reject(self, session_id: str, reason: str | None) -> None:
-        """Reject a session that waits."""
+        """Reject a waiting session."""
         self._sessions.reject_session(session_id, reason)
 
     async def changes(self) -> AsyncIterator[None]:
-        """Yield at once, then whenever the queue may have changed, and each `POLL_S` anyway.
+        """Yield at once, whenever the queue may have changed, and at least every `POLL_S`.
 
-        The watcher that wakes waits reports them; the listing that follows each `POLL_S` is the
-        guarantee where it does not, so that the feed need not look for itself as often.
+        The process's directory watcher reports changes. If it misses one, the caller's listing
+        after each `POLL_S` finds it, so the change feed itself looks only every `LOOK_AGAIN_S`.
         """
         import anyio
 
@@ -223,7 +224,7 @@ class StoredQuestions:
                 async with aclosing(found) as changes:
                     async for _ in changes:
                         yield
-            except (OSError, QuestionError) as error:  # the directory can't be read or made
+            except (OSError, QuestionError) as error:  # the store can't be read or created
                 _log.debug("terminal.watch_lost", path=self.where, fault=str(error))
             await anyio.sleep(POLL_S)
             yield

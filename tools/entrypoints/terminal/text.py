@@ -1,8 +1,8 @@
-"""Text that an agent wrote, made harmless to the terminal it is shown in.
+"""Makes an agent's text harmless to the terminal that shows it.
 
-A prompt, a title or a label can hold anything: escape sequences that set the clipboard or rename
-the window, marks that reorder what is read, invisible letters. All of it is taken out, so
-that what a person reads is what there is.
+A prompt, a title or a label may contain escape sequences that set the clipboard or rename the
+window, controls that reorder text, or invisible characters. All are removed, so that a person reads
+what is really there.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _SEQUENCES: Final = re.compile(
     """,
     re.VERBOSE,
 )
-"""ECMA-48 (5th edition, 5.3 to 5.6): how control sequences and control strings are built."""
+"""Control sequences and control strings, as defined in ECMA-48 (5th edition, 5.3 to 5.6)."""
 
 _BREAKS: Final = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _JOINERS: Final = frozenset("\u200c\u200d")
-"""Scripts and emoji need them, and they can neither reorder nor hide anything."""
+"""Joiners that scripts and emoji need; they can neither reorder nor hide text."""
 
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs"})
-"""Unicode's general categories without a shape of their own."""
+"""Unicode's general categories of characters without a glyph."""
 
 _LOST: Final = "\ufffd"
 _TAB: Final = 4
@@ -36,9 +36,9 @@ _TAB: Final = 4
 def harmless(text: str) -> str:
     """Return `text` without anything a terminal would act on; line breaks stay.
 
-    Escape sequences go as a whole, so that no part of one is left to be read. Control characters,
-    marks that reorder text and letters that can't be seen go too; half of a surrogate pair becomes
-    U+FFFD. Tabs become spaces. What is left is printable, but for line breaks.
+    Escape sequences are removed completely, so that no fragment remains. Control characters,
+    controls that reorder text and invisible characters are removed; a lone surrogate becomes
+    U+FFFD. Tabs become spaces. The result is printable except for line breaks and joiners.
     """
     if text.isprintable():
         return text
@@ -60,7 +60,7 @@ def _kept(character: str) -> str:
 
 
 def one_line(text: str, limit: int | None = None) -> str:
-    """Return `text` harmless and on one line, cut to `limit` characters with an ellipsis."""
+    """Return harmless `text` on one line, cut to `limit` characters with an ellipsis."""
     flat = " ".join(harmless(text).split())
     if limit is not None and len(flat) > limit:
         return f"{flat[: max(limit - 1, 0)]}…"
@@ -68,9 +68,9 @@ def one_line(text: str, limit: int | None = None) -> str:
 
 
 SHORT_ID: Final = 8
-"""How many characters of a session's id are shown."""
+"""Number of characters shown of a session's id."""
 CURSOR: Final = "▸"
-"""Stands before the line at the cursor, in addition to its colour."""
+"""Marks the line at the cursor, in addition to its colour."""
 
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
@@ -78,11 +78,7 @@ _DAY: Final = 24 * _HOUR
 
 
 def since(seconds: float) -> str:
-    """Return how long something has waited, in one unit: "now", "3 min", "2 h", "5 d".
-
-    Args:
-        seconds: How long; a clock that went back gives "now".
-    """
+    """Return an elapsed time in one unit: "now", "3 min", "2 h", "5 d"; negative gives "now"."""
     if seconds < _MINUTE:
         return "now"
     if seconds < _HOUR:
@@ -93,10 +89,9 @@ def since(seconds: float) -> str:
 
 
 def running(seconds: float) -> str:
-    """Return a time as a clock shows it: "0:07", "12:30", "2:05:00", from two days on "5 d".
+    """Return a time as on a clock: "0:07", "12:30", "2:05:00", from two days on "5 d".
 
-    Args:
-        seconds: How long; less than nothing is nothing.
+    A negative time counts as zero.
     """
     if seconds >= 2 * _DAY:
         return since(seconds)
@@ -107,6 +102,6 @@ def running(seconds: float) -> str:
 
 
 def folder_name(folder: str, limit: int) -> str:
-    """Return a folder's path on one line; past `limit` characters its beginning is left out."""
+    """Return a folder's path on one line, its beginning cut to fit `limit` characters."""
     path = one_line(folder)
     return path if len(path) <= limit else f"…{path[len(path) - max(limit - 1, 0) :]}"

@@ -1,4 +1,4 @@
-"""The names of the colours; `terminal.themes`, which needs Textual, has the colours."""
+"""The names of the themes; `themes`, which needs Textual, defines their colours."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class ThemeName(StrEnum):
-    """Which colours."""
+    """The name of a theme."""
 
     DARK = "dark"
     LIGHT = "light"

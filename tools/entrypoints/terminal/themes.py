@@ -1,8 +1,8 @@
-"""The colours: dark, light, and one of high contrast.
+"""The themes: dark, light and high contrast.
 
 All text has at least the contrast of WCAG 2.2, level AA (4.5 to 1, success criterion 1.4.3), in the
-theme of high contrast that of level AAA (7 to 1, 1.4.6). A test measures it on the drawn screens.
-All colours are in the palette of 256, so that terminals without more show the same ones.
+high-contrast theme that of level AAA (7 to 1, 1.4.6). A test measures it on the drawn screens. All
+colours are in the 256-colour palette, so that terminals limited to it show the same ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DERIVED: Final = {
     "panel": "block-cursor-blurred-background scrollbar-background scrollbar-background-hover "
     "scrollbar-background-active scrollbar-corner-color",
 }
-"""What Textual would derive from other colours, by the colour that it has here."""
+"""Textual's variables that would be derived from other colours, by the colour that they get."""
 
 
 _COLOURS: Final = {
@@ -44,11 +44,11 @@ _COLOURS: Final = {
     "surface": ("#1c1c1c", "#ffffff", "#000000"),
     "panel": ("#303030", "#e4e4e4", "#000000"),
 }
-"""What is drawn, and its colour in each theme, in the order of `ThemeName`."""
+"""Each role's colour in each theme, in the order of `ThemeName`."""
 
 
 def _theme(name: ThemeName, colours: Mapping[str, str]) -> Theme:
-    """Make a theme; name also what Textual would derive, and so without regard to contrast."""
+    """Return a theme; it also sets variables that Textual would derive regardless of contrast."""
     return Theme(
         name=name,
         dark=name is not ThemeName.LIGHT,
@@ -81,6 +81,6 @@ THEMES: Final = {
 
 
 def theme_after(name: str) -> ThemeName:
-    """Return the theme that follows one, in a circle."""
+    """Return the theme after the named one, in a cycle."""
     names = list(ThemeName)
     return names[(names.index(ThemeName(name)) + 1) % len(names)]

@@ -1,6 +1,7 @@
-"""All sessions in a browser of this machine: `agentforge ui`; see docs/ui.md.
+"""Web interface to all sessions for a browser on this machine: `agentforge ui`; see docs/ui.md.
 
-Importing this package loads no server: `run_ui` does, and says what to install where it is missing.
+Importing this package does not import a web server; `run_ui` does, and names the missing package if
+it can't.
 """
 
 from .errors import InvalidForm, PageNotFound

@@ -1,7 +1,7 @@
-"""The application: which address shows or does what.
+"""The web application: its routes and request handlers.
 
-Each call works on the sessions in a thread of its own, with a manager of its own; the event loop
-only passes on. What changes something is not there at all where the server is read-only.
+Each request accesses the sessions in a worker thread, with a manager per request; the event loop
+only dispatches. A read-only server has no routes that change anything.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from .views.question_forms import fault_marks, questions_view
 from .views.search_page import search_view
 
 MAX_THREADS: Final = 8
-"""How many calls work on the sessions at once."""
+"""Maximum number of requests that access the sessions at once."""
 _MOST_TOPICS: Final = 8
 _CODES_BYTES: Final = 1024
 
 _log = get_logger("agentforge.ui")
 _Result = TypeVar("_Result")
 Page: TypeAlias = Callable[[UiServices, Form, str], View]
-"""Shows a page: of the services, the fields of its address, and the rest of its path."""
+"""Builds a page from the services, the fields of its address and the rest of its path."""
 _PAGES: Final[Mapping[str, Page]] = {
     "/view/": list_view,
     "/view/sessions/{rest}": session_view,
@@ -63,19 +63,19 @@ _ACTIONS: Final[Mapping[str, Callable[..., ActionDone]]] = {
     "/do/questions/{question_id}/answer": answer_question,
     "/do/questions/{question_id}/reject": reject_question,
 }
-"""What changes something, called with the services, the form and what the address names."""
+"""Actions that change something, called with the services, the form and the path parameters."""
 
 
 def application(
     services: UiServices, live: Live, *, key: PageKey, room: ConnectionRoom | None = None
 ) -> ASGIApp:
-    """Return the application, guarded.
+    """Return the application behind its guard.
 
     Args:
-        services: What is shown and changed.
-        live: Tells open pages of changes; it runs as long as the application.
-        key: What a request must show, and the codes that it is had by.
-        room: The connections of those who have not shown it; nobody's if None.
+        services: The data that the pages show and change.
+        live: Notifies open pages of changes; runs as long as the application.
+        key: The key that requests must present, and the codes exchanged for it.
+        room: Limits connections that have not presented the key; a new one if None.
     """
     threads = cache(partial(anyio.CapacityLimiter, MAX_THREADS))
     pages = {**_PAGES, **({"/view/fleet": fleet_view} if services.in_database else {})}
@@ -110,16 +110,16 @@ def application(
 
 
 _Threads: TypeAlias = Callable[[], anyio.CapacityLimiter]
-"""Returns what limits how many calls work at once: it is made when the loop runs."""
+"""Returns the limiter of worker threads; it must be created inside the running event loop."""
 
 
 async def _in_thread(threads: _Threads, work: Callable[[], _Result]) -> _Result:
-    """Work on the sessions in a thread; what nobody foresaw becomes an error that a page says."""
+    """Run `work` in a worker thread; turn an unexpected exception into an error that pages show."""
     try:
         return await anyio.to_thread.run_sync(work, limiter=threads())
     except AgentForgeError:
         raise
-    except Exception as error:  # the boundary: the page says it, the log has it
+    except Exception as error:  # the boundary: shown on the page, and logged
         _log.error("ui.fault", where="".join(traceback.format_exception(error)))
         raise _Unexpected(
             f"unexpected {type(error).__name__}: {error}. This is a fault in agentforge; the "
@@ -128,7 +128,7 @@ async def _in_thread(threads: _Threads, work: Callable[[], _Result]) -> _Result:
 
 
 async def _show(services: UiServices, threads: _Threads, page: Page, request: Request) -> Response:
-    """Answer with a page's content."""
+    """Respond with a page's content."""
     form, rest = fields_in(request.url.query), request.path_params.get("rest", "")
     view = await _in_thread(threads, lambda: page(services, form, rest))
     headers = {} if view.address is None else {"X-Address": view.address}
@@ -138,7 +138,7 @@ async def _show(services: UiServices, threads: _Threads, page: Page, request: Re
 async def _do(
     services: UiServices, threads: _Threads, act: Callable[..., ActionDone], request: Request
 ) -> Response:
-    """Do what a form asks for; answer with what happened, for the place of it in the page."""
+    """Perform the action that a form requests; respond with its outcome in a header."""
     form = await form_of(request)
     done = await _in_thread(threads, lambda: act(services, form, **request.path_params))
     news = json.dumps({"done": {"say": done.say, "go": done.go}})  # it is ASCII
@@ -146,11 +146,11 @@ async def _do(
 
 
 class _Unexpected(AgentForgeError):
-    """A fault of our own, as a page says it."""
+    """An unexpected exception, reported as a fault in agentforge."""
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Answer with what went wrong: as a page, or for the place of an action's outcome in one."""
+    """Respond with an error: as a page or, for an action, as a fragment for its outcome."""
     assert isinstance(error, AgentForgeError)  # noqa: S101 (it handles no other)
     if request.url.path.startswith("/do/"):
         marks = fault_marks(error) if isinstance(error, UnfitAnswers) else []
@@ -175,7 +175,7 @@ async def _static(request: Request) -> Response:
 
 
 async def _exchange(key: PageKey, request: Request) -> Response:
-    """Answer with the key, for a code that ends with this."""
+    """Respond with the key in exchange for a code, which becomes invalid."""
     try:
         form = await form_of(request, most_bytes=_CODES_BYTES)
     except InvalidForm as error:
@@ -188,13 +188,13 @@ async def _exchange(key: PageKey, request: Request) -> Response:
 
 
 async def _renew(key: PageKey, request: Request) -> Response:
-    """Take the code that a page, which has the key, will have it by again."""
+    """Register a code for which a page that holds the key can get the key again."""
     taken = key.add_code(text_in(await form_of(request), "code") or "")
     return Response(status_code=204 if taken else 422)
 
 
 async def _events(live: Live, request: Request) -> Response:
-    """Answer with a stream of what changes."""
+    """Respond with a stream of change events."""
     if live.is_full:
         return Response("Too many pages are open already.\n", 503, media_type="text/plain")
     form = await form_of(request)

@@ -1,4 +1,4 @@
-"""The style sheets and scripts of the pages, as they come with the package."""
+"""The pages' style sheets and scripts, shipped with the package."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ICON: Final = "icon.svg"
 
 @cache
 def asset(name: str) -> tuple[bytes, str] | None:
-    """Return what a file of the pages holds, and its media type; None if there is none."""
+    """Return an asset's content and media type, or None if there is no such asset."""
     if name == STYLE_SHEET:
         return style_sheet().encode(), "text/css"
     if name == "key.js":

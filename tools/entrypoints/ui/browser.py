@@ -1,4 +1,4 @@
-"""Opening the page in this machine's browser, without the key in a command line."""
+"""Opens the page in this machine's browser without exposing its code on a command line."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ _PAGE = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content
 
 @contextmanager
 def in_browser(url: str, *, browse: Callable[[str], object] = webbrowser.open) -> Iterator[None]:
-    """Open an address that holds a key; while the block runs, a file leads to it.
+    """Open a secret address in the browser, by a file that redirects to it while the block runs.
 
-    The command line of a browser can be read by every user of the machine, a file that only its
-    owner may read can't.
+    Every user of the machine can read a browser's command line; only the owner can read the file.
 
     Args:
         url: The address.

@@ -1,4 +1,4 @@
-"""What can go wrong with the page itself."""
+"""Errors of the web interface itself."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from ...base.errors import AgentForgeError, ErrorKind, listed
 
 
 class PageNotFound(AgentForgeError, kind=ErrorKind.NOT_FOUND):
-    """There is no such page."""
+    """No page has this address."""
 
     message = "there is no page {address!r} here. All sessions are at /."
     address: str
 
 
 class InvalidForm(AgentForgeError, kind=ErrorKind.USAGE):
-    """What was filled in can't be taken; nothing was changed."""
+    """A form or an address has invalid fields; nothing was changed."""
 
     message = "{texts}. Nothing was changed."
     faults: Mapping[str, str]
-    """What is wrong, by the name of the field."""
+    """The faults by field name."""
 
     @property
     def texts(self) -> str:
-        """What is wrong."""
+        """The faults in words."""
         return listed(list(self.faults.values()))
 
 
 class UnfitAnswers(InvalidForm):
-    """Some questions have no answer that can be taken; nothing was sent.
+    """Some questions of a session have no valid answer; nothing was sent.
 
     Attributes:
-        question_id: The question session.
-        count: How many questions it has.
-        by_question: Why, by the question's index.
+        question_id: The question session's id.
+        count: The number of its questions.
+        by_question: The faults by the question's index.
     """
 
     def __init__(self, question_id: str, count: int, by_question: Mapping[int, str]) -> None:

@@ -1,8 +1,8 @@
-"""Which requests are answered, by their heads alone; nothing of a body is read before.
+"""Accepts or refuses requests by their headers alone, before any part of the body is read.
 
-What holds something of a session, or changes one, needs the key in a header of its own. A page of
-another origin can't send that header without being allowed to by an answer that is never given, so
-the key alone keeps foreign pages out; the names and origins are a second wall.
+A request that reads or changes a session needs the key in a custom header. A page of another origin
+can't send that header without CORS permission, which is never given, so the key alone keeps foreign
+pages out; the checks of host and origin are a second barrier.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from ..connection_room import ConnectionRoom
 from ..loopback import KEY_HEADER, PageKey, is_own_name, origin_of, page_headers
 
 NEEDS_KEY: Final = ("/view/", "/do/", "/events", "/code")
-"""What shows or changes sessions. Every other path has the empty page alone."""
+"""Prefixes of paths that need the key. All other paths serve no session data: the empty page, its
+assets and the exchange of codes."""
 MAX_BODY_BYTES: Final = 1 << 20
 _READING: Final = frozenset({"GET", "HEAD"})
 _OWN_SITES: Final = frozenset({"same-origin", "none"})
@@ -37,11 +38,11 @@ HEADERS: Final = page_headers(
 
 @frozen
 class PageRefusal:
-    """Why a request is not answered.
+    """The response to a refused request.
 
     Attributes:
         status: The HTTP status.
-        message: What the browser shows.
+        message: The text for the browser.
     """
 
     status: int
@@ -51,13 +52,13 @@ class PageRefusal:
 def refusal_of(
     key: PageKey, method: str, path: str, headers: Iterable[tuple[bytes, bytes]]
 ) -> PageRefusal | None:
-    """Return why a request is refused, or None.
+    """Return the refusal of a request, or None if it is accepted.
 
     Args:
-        key: What a request must show.
-        method: Its method.
-        path: Its path.
-        headers: Names in lower case, and values.
+        key: The key that a request must present.
+        method: The request's method.
+        path: The request's path.
+        headers: The request's headers; names in lower case.
     """
     found = Headers(raw=list(headers))
     hosts = found.getlist("host")
@@ -84,7 +85,7 @@ def refusal_of(
 
 
 def has_key(key: PageKey, headers: Headers) -> bool:
-    """Return whether a request shows the key, once."""
+    """Return whether a request presents the key in exactly one header."""
     given = headers.getlist(KEY_HEADER)
     return len(given) == 1 and key.is_shown(given[0])
 
@@ -97,12 +98,14 @@ def _body_refusal(headers: Headers) -> PageRefusal | None:
 
 
 def guarded(app: ASGIApp, key: PageKey, room: ConnectionRoom) -> ASGIApp:
-    """Put a guard before an application; every answer gets the headers of a page.
+    """Wrap an application so that refused requests never reach it.
+
+    Every response gets the security headers of a page. WebSocket connections are closed.
 
     Args:
         app: The application.
-        key: What a request must show.
-        room: Receives whose connections show the key.
+        key: The key that a request must present.
+        room: Is notified of every request, and of whether it presents the key.
     """
 
     async def guarded_app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -131,7 +134,7 @@ def guarded(app: ASGIApp, key: PageKey, room: ConnectionRoom) -> ASGIApp:
                 message = {**message, "headers": [*message.get("headers", ()), *_ENCODED]}
             await send(message)
 
-        with suppress(ClientDisconnect):  # nobody is left to answer
+        with suppress(ClientDisconnect):  # no one left to respond to
             await app(scope, receive, send_with_headers)
 
     return guarded_app

@@ -1,4 +1,4 @@
-"""Starting the server of the pages, or saying what is missing for it."""
+"""Starts the web server, or reports the package that it lacks."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def run_ui(
     asked_by: int | None = None,
     ready: Callable[[str], None],
 ) -> None:
-    """Serve the pages to this machine until Ctrl-C or SIGTERM.
+    """Serve the pages to this machine until Ctrl-C, SIGTERM or SIGHUP.
 
     Args:
-        places: Where the sessions are.
-        port: Where to listen on 127.0.0.1; 0 for any port that is free.
-        read_only: Whether nothing can be changed or answered through them.
-        observers: Who observes what the pages do to the sessions.
-        asked_by: A descriptor; each line that comes from it asks for another address.
-        ready: Receives the address to open, when it can be opened, and each further one. Each can
-            be used once.
+        places: The locations of the sessions and what belongs to them.
+        port: The port on 127.0.0.1; 0 for any free one.
+        read_only: Whether to serve no actions: nothing can be changed or answered.
+        observers: Observers of the changes that a person makes on the pages.
+        asked_by: A file descriptor; each line read from it requests another address. None for none.
+        ready: Receives the first address once the server listens, and each requested one. Each
+            address works once.
 
     Raises:
         ExtraMissing: Starlette, uvicorn or the packages for the sessions' store are not installed.
-        AddressRefused: The port can't be had.
-        InvalidConfig: The configuration can't be used.
+        AddressRefused: The port can't be bound.
+        InvalidConfig: The configuration is invalid.
     """
     try:
         from .server import serve

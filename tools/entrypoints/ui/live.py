@@ -1,7 +1,8 @@
-"""Telling open pages that something changed: one task looks, whatever the number of pages.
+"""Notifies open pages of changes; the cost of looking does not grow with the number of pages.
 
-What is told is a topic and no content; a page then asks for what it shows. Topics that come
-together are told together, and a page that does not read loses none, since they add up.
+A notification holds topics and no content; a page then requests its content again. Topics that
+change at about the same time share a notification. A page that reads slowly misses none, since its
+topics accumulate.
 """
 
 from __future__ import annotations
@@ -25,20 +26,21 @@ SESSIONS: Final = "sessions"
 QUESTIONS: Final = "questions"
 FLEET: Final = "fleet"
 MAX_PAGES: Final = 64
-"""How many pages may listen at once."""
+"""Maximum number of pages that listen at once."""
 
 _GATHER_S: Final = 0.05
 _REST_S: Final = 0.2
-"""The least time between two looks, in seconds: what comes meanwhile is told together."""
+"""Minimum time between two looks, in seconds; changes in between share a notification."""
 _TICK_S: Final = 1.0
-"""How often is looked while a page is open, in seconds: a database, and whose run was cut off."""
+"""Maximum time between two looks while a page is open, in seconds: nothing reports changes in a
+database or runs that were cut off."""
 _IDLE_TICK_S: Final = 15.0
 _FLEET_S: Final = 2.0
 _QUESTIONS_S: Final = 10.0
-"""How often waiting questions are looked at though nothing was reported, in seconds: their time may
-be over, and whether an asker lives stands in no file."""
+"""Maximum time between two looks at waiting questions, in seconds: one may have timed out, and an
+asker's death changes no file."""
 _HEARTBEAT_S: Final = 15.0
-"""How often a page hears that the server lives, in seconds."""
+"""Maximum time between two messages to a page, in seconds, so that it knows the server lives."""
 
 _log = get_logger("agentforge.ui")
 
@@ -49,7 +51,7 @@ def session_topic(session_id: str) -> str:
 
 
 class Listener:
-    """A page that listens."""
+    """An open page's subscription to topics."""
 
     def __init__(self, topics: frozenset[str]) -> None:
         self.topics = topics
@@ -58,7 +60,7 @@ class Listener:
         self._closed = False
 
     def tell(self, topics: Iterable[str]) -> None:
-        """Add topics that changed; those of others are left out."""
+        """Queue changed topics for the page; topics without subscription are ignored."""
         if found := self.topics.intersection(topics):
             self._waiting |= found
             self._event.set()
@@ -69,7 +71,7 @@ class Listener:
         self._event.set()
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """Yield what changed as server-sent events, until it is closed."""
+        """Yield changed topics as server-sent events until closed."""
         yield b"retry: 1000\n\n"
         while True:
             with anyio.move_on_after(_HEARTBEAT_S):
@@ -85,10 +87,10 @@ class Listener:
 
 
 class Live:
-    """The one task of a server that looks, and the pages that listen.
+    """Watches sessions, questions and fleet for changes and notifies listening pages.
 
     Args:
-        services: What is looked at.
+        services: The data to watch.
     """
 
     def __init__(self, services: UiServices) -> None:
@@ -104,7 +106,7 @@ class Live:
         return len(self._listeners) >= MAX_PAGES
 
     def listen(self, topics: Iterable[str]) -> Listener:
-        """Add a page; `leave` removes it."""
+        """Subscribe a page to topics; `leave` ends the subscription."""
         listener = Listener(frozenset(topics))
         self._listeners.add(listener)
         if self._bell is not None:
@@ -112,16 +114,16 @@ class Live:
         return listener
 
     def leave(self, listener: Listener) -> None:
-        """Remove a page."""
+        """Remove a page's subscription."""
         self._listeners.discard(listener)
 
     def tell(self, *topics: str) -> None:
-        """Tell the pages of topics that something of them changed."""
+        """Notify the pages subscribed to the topics."""
         for one in tuple(self._listeners):
             one.tell(topics)
 
     def close(self) -> None:
-        """End all streams, so that the server can end."""
+        """End all streams, so that the server can stop."""
         for one in tuple(self._listeners):
             one.close()
 
@@ -133,7 +135,7 @@ class Live:
     # ----------------------------------------------------------------------------- looking
 
     async def run(self) -> None:
-        """Look until it is cancelled."""
+        """Watch for changes until cancelled."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._follow_sessions)
             group.start_soon(self._follow_questions)
@@ -143,7 +145,7 @@ class Live:
     async def _follow_sessions(self) -> None:
         self._bell = bell = LoopBell()
         self._services.watch.on_change = bell.ring
-        thread = anyio.CapacityLimiter(1)  # never behind the pages' own calls
+        thread = anyio.CapacityLimiter(1)  # its own, so that it never queues behind requests
         self._services.catch_up()
         while True:
             bell.clear()
@@ -174,7 +176,7 @@ class Live:
                     async for _ in changes:
                         if asked := await anyio.to_thread.run_sync(look, limiter=thread):
                             self.tell(QUESTIONS, SESSIONS, *map(session_topic, asked))
-            except (AgentForgeError, OSError) as error:  # what keeps them can't be read or watched
+            except (AgentForgeError, OSError) as error:  # their store can't be read or watched
                 _log.warning("ui.look_failed", error=str(error))
             await anyio.sleep(_TICK_S)
 

@@ -1,4 +1,4 @@
-"""Where what the pages show is; loads nothing."""
+"""The locations of what the pages show; imports no server."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from attrs import field, frozen
 
 @frozen(kw_only=True)
 class UiPlaces:
-    """Where the sessions and all that belongs to them are.
+    """Locations of the sessions and everything that belongs to them.
 
     Attributes:
-        sessions: Their directory; `.agentforge/sessions` if None.
-        store: The address of their store, if they are not in that directory's files.
-        direct: The database server itself, where the store's address is a connection pooler.
-        objects: The object store of their workspaces, or None.
+        sessions: The sessions' directory; `.agentforge/sessions` if None.
+        store: The address of the sessions' store; None if they are files in that directory.
+        direct: The address of the database server itself if `store` is a connection pooler's.
+        objects: The object store of the workspaces, or None.
         questions: The directory of the question sessions; the configured one, or the store, if
             None.
-        command: What a command line that selects the same sessions begins with.
+        command: The start of a command line that selects the same sessions, for messages.
     """
 
     sessions: Path | None = None

@@ -1,4 +1,4 @@
-"""Running the server of the pages: its socket, its signals and its end."""
+"""Runs the web server: its socket, its signals and its shutdown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .services import UiServices
 
 MAX_CONNECTIONS: Final = 256
 _STOP_S: Final = 3
-"""How long connections may take to end when the server stops, in seconds."""
+"""Time for connections to finish when the server stops, in seconds."""
 
 
 class _Server(uvicorn.Server):
@@ -29,7 +29,7 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
+        """Capture no signals."""
         yield
 
 
@@ -39,7 +39,7 @@ async def serve(
     asked_by: int | None,
     ready: Callable[[str], None],
 ) -> None:
-    """Serve the pages until Ctrl-C or SIGTERM; the arguments are as of `run_ui`."""
+    """Serve the pages until a signal stops the server; see `run_ui`."""
     live, key, room = Live(services), PageKey(), ConnectionRoom()
     server = _Server(
         uvicorn.Config(
@@ -63,9 +63,9 @@ async def serve(
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` has it
+        if signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` ignores SIGHUP
             loop.add_signal_handler(number, stop)
-    listening.listen(128)  # before anybody is told of it
+    listening.listen(128)  # before `ready` announces the address
 
     def another() -> None:
         ready(key.address(listening.getsockname()[1]))

@@ -1,4 +1,4 @@
-"""What the pages show and change: the sessions, their questions, what keeps their workspaces."""
+"""Shared access to what the pages show and change: sessions, questions and workspaces."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _MOST_COMPARED: Final = 512
 
 
 class UiServices:
-    """The sessions, and what is asked of them by several pages at once.
+    """The sessions, questions and caches that all requests share.
 
     Args:
-        places: Where they are.
-        read_only: Whether nothing may be changed: then not even a question that no one waits for
-            any more is ended when it is listed.
-        observers: Who observes what the pages do to the sessions.
-        clock: The time.
+        places: The locations of the sessions and what belongs to them.
+        read_only: Whether nothing may be changed: listing then does not even end questions whose
+            asker no longer waits.
+        observers: Observers of the changes that a person makes on the pages.
+        clock: The current time.
 
     Raises:
-        InvalidConfig: The configuration can't be used.
+        InvalidConfig: The configuration is invalid.
         ExtraMissing: The packages for the store are not installed.
     """
 
@@ -70,27 +70,27 @@ class UiServices:
         self._pending: tuple[QuestionSession, ...] | None = None
 
     def manager(self, *, acts: bool = False) -> SessionManager:
-        """Return a manager for a request; observers are told of it only where a person acts."""
+        """Return a manager for one request; observers are attached only if a person acts."""
         observers = self._observers if acts else ()
         return SessionManager(
             self.store, snapshots=self._snapshots, clock=self.clock, observers=observers
         )
 
     def catch_up(self) -> None:
-        """Have told, in the background, what other processes saved and did not tell."""
+        """Let observers report, in the background, what other processes saved."""
         for one in self._observers:
             if isinstance(one, CatchesUp):
                 one.look()
 
     def has_workspace(self, session_id: str) -> bool:
-        """Return whether a session's workspace is on this machine, as it should be."""
+        """Return whether a session's workspace is on this machine and up to date."""
         return self._snapshots().is_here(session_id)
 
     def differences(self, manager: SessionManager, session: SessionContext) -> Differences:
-        """Return what compares a session's checkpoints; what was compared once is remembered.
+        """Return a function that compares a session's checkpoints and caches the results.
 
         Args:
-            manager: Has the session.
+            manager: The manager that has loaded the session.
             session: The session.
         """
         kept = {one.number: one.snapshot for one in manager.checkpoints()}
@@ -109,14 +109,17 @@ class UiServices:
         return compare
 
     def close(self) -> None:
-        """Watch nothing any more, and let go of what is held open."""
+        """Stop watching and close the store."""
         self.watch.close()
         self.store.close()
 
     # ----------------------------------------------------------------------------- questions
 
     def look_at_questions(self) -> frozenset[str]:
-        """Look at the waiting questions; return the agent sessions of those that came or went."""
+        """Refresh the waiting questions; return the agent sessions of those that came or ended.
+
+        A question without an agent session counts as the empty id.
+        """
         before = {one.session_id: one for one in self._pending or ()}
         self._pending = tuple(self._waiting())
         now = {one.session_id: one for one in self._pending}
@@ -138,19 +141,19 @@ class UiServices:
 
     @property
     def pending(self) -> tuple[QuestionSession, ...]:
-        """The questions that wait for an answer, the oldest first."""
+        """The question sessions that wait for an answer, oldest first."""
         if self._pending is None:
             self.look_at_questions()
         return self._pending or ()
 
     def questions_of(self, session_id: str) -> list[QuestionSession]:
-        """Return the questions of a session that wait for an answer."""
+        """Return an agent session's question sessions that wait for an answer."""
         return [one for one in self.pending if asked_for(one) == session_id]
 
     # ------------------------------------------------------------------------------ sessions
 
     def rows(self) -> list[Row]:
-        """Return all sessions, with the questions that wait for an answer."""
+        """Return all sessions, each with whether a question of it waits for an answer."""
         asked = {asked_for(one) for one in self.pending}
         return [
             evolve(row, asks=True) if row.session_id in asked else row for row in self.watch.rows()
@@ -158,5 +161,5 @@ class UiServices:
 
 
 def asked_for(one: QuestionSession) -> str | None:
-    """Return the agent session that a question was asked for, or None."""
+    """Return the agent session for which a question was asked, or None."""
     return None if one.asker is None else one.asker.session_name

@@ -1,7 +1,7 @@
-"""The list of sessions as a person asks for it: which of them, in which order, from where on; pure.
+"""Filters, sorts and pages the list of sessions; pure.
 
-A page goes on behind the last session of the one before it (a keyset), so a session that is begun
-or deleted meanwhile moves no other.
+A page starts after the last session of the previous one (keyset pagination), so sessions that are
+created or deleted meanwhile shift no others.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ...harness.views.session_head import SessionHead, SessionSummary
 from .errors import InvalidForm
 
 PAGE: Final = 50
-"""How many sessions a page has."""
+"""Number of sessions on a page."""
 _MOST_WORDS: Final = 16
 
 
 class SessionStanding(StrEnum):
-    """Where a session stands for the person who looks: its state, or what it needs."""
+    """A session's standing for the person who looks: its state, or what it needs."""
 
     WAITING = "waiting"
-    """A question of it waits for an answer."""
+    """One of its questions waits for an answer."""
     INTERRUPTED = "interrupted"
     """Its run was cut off."""
     PAUSED = "paused"
@@ -40,7 +40,7 @@ class SessionStanding(StrEnum):
 
     @property
     def words(self) -> str:
-        """How a page says it."""
+        """The standing in words."""
         return "waits for you" if self is SessionStanding.WAITING else self.value
 
 
@@ -55,10 +55,10 @@ _RANK: Final = {
 
 
 class Order(StrEnum):
-    """The orders of the list."""
+    """A sort order of the list."""
 
     ATTENTION = "attention"
-    """What waits for a person, then what was cut off, what is at work, what is paused, the rest."""
+    """Sessions that wait for a person, then interrupted, active, paused and finished ones."""
     CHANGED = "changed"
     CREATED = "created"
     SPENT = "spent"
@@ -79,10 +79,10 @@ class Row:
     """A session in the list.
 
     Attributes:
-        summary: Its head, and where it is.
+        summary: Its head and its location.
         interrupted: Whether its run was cut off.
-        asks: Whether a question of it waits for an answer.
-        goal: What it is for, as far as it was read.
+        asks: Whether one of its questions waits for an answer.
+        goal: Its goal; None if it has none or it was not read.
     """
 
     summary: SessionSummary
@@ -92,17 +92,17 @@ class Row:
 
     @property
     def head(self) -> SessionHead:
-        """Its head."""
+        """The session's head."""
         return self.summary.head
 
     @property
     def session_id(self) -> str:
-        """Its id."""
+        """The session's id."""
         return self.summary.head.session_id
 
     @property
     def standing(self) -> SessionStanding:
-        """Where it stands."""
+        """The session's standing."""
         state = self.summary.head.state
         if self.asks and not state.is_terminal:
             return SessionStanding.WAITING
@@ -113,15 +113,16 @@ class Row:
 
 @frozen(kw_only=True)
 class Wanted:
-    """Which sessions are wanted, and in which order.
+    """The filter, order and page that a person requests.
 
     Attributes:
-        words: Each must occur in the id, the title, the tags, the goal, the workflow or the phase.
-        standings: Where they stand; anywhere if empty.
-        workflow: Their workflow, or None.
-        tag: A tag of theirs, or None.
-        order: The order.
-        after: Where the page before ended, as `Listed.after`; None for the first one.
+        words: Words in lower case; each must occur in the id, the title, the tags, the goal, the
+            workflow or the phase.
+        standings: The wanted standings; all if empty.
+        workflow: The wanted workflow; any if None.
+        tag: A tag that sessions must have, or None.
+        order: The sort order.
+        after: The end of the previous page, from its `Listed.after`; None for the first page.
     """
 
     words: tuple[str, ...] = ()
@@ -133,10 +134,10 @@ class Wanted:
 
     @classmethod
     def of(cls, form: Mapping[str, list[str]]) -> Wanted:
-        """Read it from the fields of an address.
+        """Read the request from the fields of an address.
 
         Raises:
-            InvalidForm: One of them can't be what it says.
+            InvalidForm: A standing or the order is unknown.
         """
         standings = set(form.get("standing", []))
         order = _last(form, "order") or Order.ATTENTION
@@ -157,7 +158,7 @@ class Wanted:
         )
 
     def address(self) -> str:
-        """Return the address of which it is read."""
+        """Return the address of the page, from which `of` reads an equal request."""
         fields = (
             ("q", " ".join(self.words)),
             *(("standing", one.value) for one in SessionStanding if one in self.standings),
@@ -171,7 +172,7 @@ class Wanted:
 
     @property
     def narrows(self) -> bool:
-        """Whether some sessions may be left out."""
+        """Whether the filter may leave out sessions."""
         return bool(self.words or self.standings or self.workflow or self.tag)
 
 
@@ -185,11 +186,11 @@ class Listed:
 
     Attributes:
         rows: Its sessions, in order.
-        total: How many fit, on all pages.
-        counts: How many fit by where they stand, whatever standing is wanted.
-        after: Where the next page begins; None where no other session fits.
-        workflows: The workflows of all sessions, sorted.
-        tags: The tags of all sessions, sorted.
+        total: The number of matching sessions on all pages.
+        counts: The number of sessions per standing that match apart from their standing.
+        after: The `Wanted.after` of the next page; None if this is the last one.
+        workflows: The workflows of all sessions, sorted, whether or not these match.
+        tags: The tags of all sessions, likewise.
     """
 
     rows: tuple[Row, ...]
@@ -201,10 +202,10 @@ class Listed:
 
 
 def listed(rows: Iterable[Row], wanted: Wanted, *, limit: int = PAGE) -> Listed:
-    """Take the page that is wanted out of all sessions.
+    """Return the requested page of all sessions.
 
     Raises:
-        InvalidForm: `wanted.after` is not where a page of this order ended.
+        InvalidForm: `wanted.after` is not the end of a page in this order.
     """
     behind = None if wanted.after is None else _read_cursor(wanted.after, wanted.order)
     key = _KEYS[wanted.order]
@@ -262,7 +263,7 @@ _KEYS: Final[Mapping[Order, Callable[[Row], tuple[Any, ...]]]] = {
     Order.SPENT: lambda row: (-row.head.tokens_used,),
     Order.LEFT: lambda row: (row.head.total_budget - row.head.tokens_used,),
 }
-"""What sessions are sorted by, before their ids."""
+"""The sort keys of each order; ties are sorted by id."""
 
 
 def _cursor(order: Order, place: tuple[Any, ...]) -> str:

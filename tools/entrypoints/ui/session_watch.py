@@ -1,9 +1,9 @@
-"""Knowing how all sessions stand, at a cost that is bounded: read once, then only what changes.
+"""Keeps the list of all sessions up to date at bounded cost: read once, then only what changes.
 
-On files, the directory of the sessions and the directories of open sessions are watched, so that
-nothing is done while nothing happens. A database is asked for what changed last. That a run was cut
-off changes no file, and so is looked at now and then, as is everything: what a watch misses is seen
-later.
+With files, the directory of sessions and the directories of open sessions are watched, so sessions
+are read only if something happens. A database is queried for the last changed sessions. A cut-off
+run changes no file, so active sessions are checked in turns. All sessions are read again from time
+to time, which finds what the watches missed.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ from ...questions.waiting.directory_watcher import Watcher
 from .session_rows import Row
 
 MOST_WATCHED: Final = 1_000
-"""How many sessions' directories are watched."""
+"""Maximum number of sessions whose directories are watched."""
 LOOK_S: Final = 60.0
-"""After how long everything is looked at again, in seconds, or later where that costs much."""
+"""Time until all sessions are read again, in seconds; longer if that is expensive (`_SHARE`)."""
 NAMES_S: Final = 5.0
-"""After how long a database is asked which sessions there are, in seconds; as above."""
+"""Time until a database is queried again for deleted sessions, in seconds; likewise."""
 _SHARE: Final = 0.005
-"""What looking at everything may cost of one core."""
+"""Maximum fraction of elapsed time that is spent reading everything."""
 _PAGE: Final = 200
 _JUDGED: Final = 200
-"""Of how many active sessions it is found out at each look whether their run was cut off."""
+"""Maximum number of active sessions checked at each look for a cut-off run."""
 _LATELY: Final = timedelta(hours=1)
 _BASE: Final = ""
-"""What the directory of all sessions is reported as, beside the ids of sessions."""
+"""The name under which the directory of all sessions is reported; others are session ids."""
 
 _log = get_logger("agentforge.ui")
 
 
 class SessionWatch:
-    """All sessions of a store as they were seen last. May be used from any thread.
+    """All sessions of a store, as of the last look. Thread-safe.
 
     Args:
         store: The sessions.
-        watcher: Reports changes of directories; None where sessions are no directories.
-        on_change: Called from another thread when it is time to `look`.
-        clock: The time.
-        monotonic: The clock of the looks, in seconds.
+        watcher: Reports changes of directories; None if sessions are not directories.
+        on_change: Called from another thread when `look` is due.
+        clock: The current time.
+        monotonic: A monotonic clock in seconds, for intervals.
     """
 
     def __init__(
@@ -85,24 +85,24 @@ class SessionWatch:
         self._next_names = 0.0
         self._judged_last = ""
 
-    # ------------------------------------------------------------------------- what is known
+    # ------------------------------------------------------------------------ known sessions
 
     def rows(self) -> list[Row]:
-        """Return all sessions that can be read; they are looked at before the first time.
+        """Return all readable sessions as of the last look; the first call looks itself.
 
         Raises:
-            ReadError: The store refused.
+            ReadError: The store can't be read.
         """
         if self._next_full == -math.inf:
             self.look()
-        return list(self._rows.values())  # at once: a look goes on meanwhile
+        return list(self._rows.values())  # one atomic copy: a look may run meanwhile
 
     def unreadable(self) -> list[UnreadableSession]:
-        """Return the sessions that can't be read."""
+        """Return the sessions that could not be read at the last full look."""
         return list(self._unreadable.values())
 
     def with_goals(self, rows: Iterable[Row]) -> list[Row]:
-        """Return sessions with their goals, which stand in no head and are read once."""
+        """Return sessions with their goals; heads have none, so each revision's is read once."""
         return [evolve(row, goal=self._goal(row.head)) for row in rows]
 
     def _goal(self, head: SessionHead) -> str | None:
@@ -121,13 +121,13 @@ class SessionWatch:
     # ------------------------------------------------------------------------------- looking
 
     def look(self, *, also: Collection[str] = ()) -> frozenset[str]:
-        """Look at what may have changed; return the ids of what appeared, changed or went.
+        """Read what may have changed; return the ids of added, changed and removed sessions.
 
         Args:
-            also: Sessions that somebody looks at: they are looked at whatever was reported.
+            also: Sessions to read even if no change was reported, such as those on open pages.
 
         Raises:
-            ReadError: The store refused; what was known stays.
+            ReadError: The store can't be read; the known sessions stay.
         """
         with self._lock:
             if self._monotonic() >= self._next_full:
@@ -174,13 +174,13 @@ class SessionWatch:
         return {name for name in names if self._look_at(name)}
 
     def _look_at(self, name: str) -> bool:
-        """Read a session anew; return whether it is another one than before."""
+        """Read a session again; return whether it changed."""
         known = self._rows.get(name)
         try:
             session = self._store.load(name)
         except AgentForgeError as error:
             _log.debug("ui.session_unreadable", session_id=name, error=str(error))
-            return False  # it is named when everything is looked at again
+            return False  # the next full look lists it as unreadable
         if session is None:
             return self._forget(name)
         head = SessionHead.of(session)
@@ -192,10 +192,10 @@ class SessionWatch:
         return True
 
     def _look_at_last_changed(self) -> set[str]:
-        """Ask for what changed last, until a page holds something that is known already.
+        """Query the last changed sessions, up to a page that holds an already known state.
 
-        The page is gone through to its end: what a machine whose clock is behind saves, or what
-        took long to save, stands below what others saved earlier.
+        That page is read to its end: a session saved slowly, or by a machine whose clock is behind,
+        sorts below sessions that were saved earlier.
         """
         changed: set[str] = set()
         after = None
@@ -214,7 +214,7 @@ class SessionWatch:
                 return changed
 
     def _look_for_gone(self) -> set[str]:
-        """Find out which sessions were deleted, which stands in no page, where it is due."""
+        """Find deleted sessions, which no page lists, if the query is due."""
         begun = self._monotonic()
         if begun < self._next_names:
             return set()
@@ -230,7 +230,7 @@ class SessionWatch:
         return self._rows.pop(name, None) is not None
 
     def _judge(self, most: int) -> set[str]:
-        """Find out whose run was cut off, which no file says: of so many sessions, in turns."""
+        """Check up to `most` active sessions, in turns, for cut-off runs; return changed ids."""
         rows = self._rows.values()
         names = sorted(row.session_id for row in rows if row.head.state is SessionState.ACTIVE)
         if len(names) > most:
@@ -251,12 +251,12 @@ class SessionWatch:
 
     def _watch_base(self) -> None:
         if self._watcher is not None and _BASE not in self._watched:
-            with suppress(AgentForgeError):  # it can't be made; what is there is looked at anyway
+            with suppress(AgentForgeError):  # can't be created; sessions are read anyway
                 self._store.ensure_directory()
             self._watch_one(self._watcher, _BASE, self._store.base_path)
 
     def _watch(self) -> None:
-        """Watch the directories of the open sessions that changed last."""
+        """Watch the directories of the last changed open sessions; stop watching all others."""
         if self._watcher is None:
             return
         rows = [row for row in self._rows.values() if not row.head.state.is_terminal]
@@ -280,7 +280,7 @@ class SessionWatch:
         self.on_change()
 
     def close(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching all directories."""
         with self._lock:
             watched, self._watched = self._watched, {}
         for block in watched.values():

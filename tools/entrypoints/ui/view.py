@@ -1,4 +1,4 @@
-"""What is the same on every page: the frame, how a moment reads, how an error reads."""
+"""Parts that all pages share: the frame, the heading, moments and errors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ STATUS: Final = {
     ErrorKind.PERSON_NEEDED: 409,
     ErrorKind.BUDGET: 409,
 }
-"""The HTTP status of errors by their kind; of all others it is 500."""
+"""The HTTP status of errors by kind; 500 for all other kinds."""
 
 
 @frozen(kw_only=True)
@@ -57,9 +57,9 @@ class View:
 
     Attributes:
         title: The page's title.
-        content: Its parts, each an element with an id: a part is exchanged when it changed.
-        topics: What the page is about: when one of them changes, it is asked for again.
-        address: The address by which the page is had again, or None: the one that was opened.
+        content: Its parts, each an element with an id; the page's script replaces changed parts.
+        topics: The topics whose changes make the browser request the page again.
+        address: The page's canonical address; None for the one that was opened.
     """
 
     title: str
@@ -68,7 +68,7 @@ class View:
     address: str | None = None
 
     def html(self) -> str:
-        """Write it."""
+        """Return the content as HTML."""
         content = element(
             "div",
             self.content,
@@ -82,7 +82,7 @@ class View:
 
 
 def shell(*, read_only: bool, fleet: bool) -> str:
-    """Write the page that holds nothing: its script asks for the content, with the key."""
+    """Return the empty page as HTML; its script requests the content, with the key."""
     links = [("/", "Sessions"), ("/questions", "Questions"), ("/prune", "Prune")]
     links += [("/fleet", "Fleet")] if fleet else []
     items = [element("li", element("a", text, href=to)) for to, text in links]
@@ -123,17 +123,17 @@ def shell(*, read_only: bool, fleet: bool) -> str:
 
 
 def page_heading(title: str, *, hidden: bool = False) -> Element:
-    """Return the heading of a page; a hidden one is for those who can't see what page it is."""
+    """Return the heading of a page; a hidden one is for screen readers only."""
     return element("h1", title, id="heading", class_="visually-hidden" if hidden else None)
 
 
 def ago(at: datetime) -> Element:
-    """Return a moment; the page's script shows how long ago it was."""
+    """Return a moment, which the page's script replaces by the time elapsed since."""
     text = moment(at)
     return element("time", text, datetime=at.isoformat(), title=text, data_ago=True)
 
 
 def error_box(error: AgentForgeError, *, title: str = "That was not done") -> Element:
-    """Return an error as the command line says it, for a place in a page."""
+    """Return an error as a box, with the same text as on the command line."""
     text = (element("strong", title), element("p", str(error)))
     return element("div", text, class_="alarm", role="alert")

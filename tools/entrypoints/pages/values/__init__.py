@@ -1,1 +1,1 @@
-"""What a page shows of a session, as values; no HTML."""
+"""The contents of a session's page as plain values; no HTML."""

@@ -1,4 +1,4 @@
-"""What attempts changed, found from what agents answered, where there are no snapshots; pure."""
+"""Derives attempts' changes from agents' answers, for use without snapshots; pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ NOTE = "As far as the agent's answers say: there is no snapshot of the workspace
 def answered_files(
     attempts: Iterable[AttemptView],
 ) -> tuple[dict[int, ChangeView], dict[str, bytes]]:
-    """Go through the answers, the oldest first.
+    """Return each attempt's changes by its number, and the files after the last attempt by path.
 
-    Return what each attempt changed, by its number, and the files after the last one, by path.
-
-    What a file was before its first answer isn't known: it counts as new.
+    Attempts must come oldest first. A file's content before its first answer is unknown, so the
+    file counts as added.
     """
     files: dict[str, bytes] = {}
     changes: dict[int, ChangeView] = {}
@@ -42,7 +41,10 @@ def answered_files(
 
 
 def _applied(attempt: AttemptView) -> dict[str, bytes | None]:
-    """Return what an attempt wrote, by path; None for what it deleted."""
+    """Return the contents that an attempt wrote, by path; None for a deleted file.
+
+    If the verdict lists written and deleted paths, all others are left out.
+    """
     applied: dict[str, bytes | None] = {}
     for call in attempt.calls:
         if call.stored is not None:

@@ -1,4 +1,4 @@
-"""The questions that a session put to a person, and how each ended; pure."""
+"""The questions that a session asked a person, and their outcomes; pure."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class AskedPrompt:
     """One question.
 
     Attributes:
-        prompt: The question.
-        options: The answers that were offered, as far as that is known.
-        answer: What the person answered, in words; None while there is no answer.
+        prompt: The question's text.
+        options: The offered answers, as far as they are known.
+        answer: The person's answer in words; None if there is none.
     """
 
     prompt: str
@@ -35,15 +35,15 @@ class AskedPrompt:
 
 @frozen(kw_only=True)
 class QuestionView:
-    """Questions that were asked together.
+    """Questions that were asked together under one id.
 
     Attributes:
         question_id: Their id.
-        phase: The phase that the session was in, or None.
+        phase: The session's phase at the time, or None.
         asked_at: When they were asked.
         ended_at: When they ended, or None.
         outcome: "waiting", "answered", "rejected", "timed_out", "abandoned" or "not asked".
-        reason: Why it was declined or ended without an answer, or None.
+        reason: Why they were rejected or ended without an answer, or None.
         prompts: The questions.
     """
 
@@ -57,7 +57,7 @@ class QuestionView:
 
 
 def options_by_prompt(questions: Iterable[Question]) -> dict[str, tuple[Option, ...]]:
-    """Return the answers that some questions offer, by the question."""
+    """Return the answers that questions offer, by the question's text."""
     return {one.prompt: one.options for one in questions if one.options}
 
 
@@ -67,8 +67,8 @@ def asked_questions(
     """Return the questions of a history, oldest first.
 
     Args:
-        history: The history.
-        offered: The answers that were offered, by the question, as far as they are known.
+        history: The session's history.
+        offered: The offered answers by the question's text, as far as they are known.
     """
     found: dict[str, QuestionView] = {}
     for entry in history:

@@ -1,7 +1,7 @@
-"""The attempts of a session: prompt, answer, verdict and change of each; pure.
+"""The attempts of a session: prompts, answers, verdict and changes of each; pure.
 
-What an attempt is comes from the history, what was said in it from its stored steps, and what it
-changed from two snapshots, or, where there are none, from what its answers say.
+The history defines the attempts. Prompts and answers come from the stored steps. The changes come
+from two snapshots or, without those, from the answers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .patches import FileDiff
 from .spans import TimeSpan
 
 Step: TypeAlias = str | StoredAnswer | Verdict | ReadError
-"""A stored step: a prompt, an answer or a verdict; or why it can't be read."""
+"""A stored step: a prompt, an answer or a verdict; or the error if it can't be read."""
 
 
 class AttemptOutcome(Enum):
@@ -50,11 +50,11 @@ class CallView:
     """One call of an agent.
 
     Attributes:
-        number: Which one of the attempt, from 1.
-        event: What the history says of its end; None where it says nothing.
-        prompt: What it was asked, or None where that is not stored or not read.
-        stored: What it answered, likewise.
-        problems: Why its steps can't be read.
+        number: Its number within the attempt, from 1.
+        event: The history's event of its end, or None.
+        prompt: The prompt, or None if it is not stored or was not read.
+        stored: The answer, likewise.
+        problems: Why steps of the call can't be read.
     """
 
     number: int
@@ -66,12 +66,12 @@ class CallView:
 
 @frozen(kw_only=True)
 class ChangeView:
-    """What an attempt changed in the workspace.
+    """An attempt's changes to the workspace.
 
     Attributes:
-        files: The files.
-        note: What the reader has to know of how it was found, or None.
-        by_snapshots: Whether the checkpoints before and after the attempt were compared.
+        files: The differences of the changed files.
+        note: A caveat on how the changes were determined, or None.
+        by_snapshots: Whether they result from comparing the checkpoints before and after.
     """
 
     files: tuple[FileDiff, ...] = ()
@@ -85,19 +85,19 @@ class AttemptView:
 
     Attributes:
         number: Its number among all attempts of the session, from 1.
-        key: What its stored steps are named by.
-        label: Its name within the phase: `attempt 2`.
+        key: The key from which its stored steps' names are built.
+        label: Its name within the phase, such as `attempt 2`.
         began: When it began.
         ended: When it ended, or the moment of its last entry.
-        result: The entry of its result, or None where it has none yet.
-        answers: The answers of agents, as the history has them.
-        tokens: What it cost, in tokens.
-        before: The last checkpoint with a snapshot before it, or None.
-        after: The last one of its own, or None.
-        calls: The calls of agents, once `with_steps` added them.
-        verdict: The stored verdict, likewise; why it can't be read; or None.
-        change: What it changed; None where that was not looked at.
-        spans: Where its time went.
+        result: The history entry of its result, or None while it is open.
+        answers: The history's events of agents' answers.
+        tokens: Its cost in tokens.
+        before: The number of the checkpoint with a snapshot that it started from, or None.
+        after: The number of its own last checkpoint with a snapshot, or None.
+        calls: The calls of agents; `with_steps` adds them.
+        verdict: The stored verdict or the error of reading it, likewise; or None.
+        change: Its changes; None if they were not determined.
+        spans: How its time was spent.
     """
 
     number: int
@@ -130,17 +130,17 @@ class AttemptView:
 
     @property
     def name(self) -> str:
-        """Phase and label."""
+        """The phase and the label."""
         return f"{self.phase}, {self.label}"
 
     @property
     def seconds(self) -> float:
-        """How long it took, in seconds."""
+        """Its duration in seconds."""
         return (self.ended - self.began).total_seconds()
 
 
 def attempts_of(session: SessionContext) -> tuple[AttemptView, ...]:
-    """Return the attempts of a session, oldest first, as its history has them."""
+    """Return the attempts in a session's history, oldest first, without their stored steps."""
     kept = [one for one in checkpoints(session) if one.snapshot is not None]
     costs = [cost for _, cost in charges(session.history)]
     rounds: Counter[str] = Counter()
@@ -179,14 +179,14 @@ _RETURNS: Final = (SessionRewound, SessionForked)
 
 
 def _begun(session: SessionContext) -> list[tuple[int, StepKey]]:
-    """Return where in the history an attempt at a phase begins, with its key."""
+    """Return the index in the history where each attempt begins, and the attempt's key."""
     begun = (at for at, one in enumerate(session.history) if one.event_type in BEGINNINGS)
-    keys = progress_of(session).keys  # one, too, for a history that somebody cut
+    keys = progress_of(session).keys  # has one even for a truncated history
     return [(at, key) for at, key in zip(begun, keys, strict=False) if key.phase]
 
 
 def _last(kept: Sequence[CheckpointEntry], position: int) -> int | None:
-    """Return the number of the last checkpoint at a place of the history or before it."""
+    """Return the number of the last checkpoint at or before a position in the history."""
     index = bisect_right(kept, position, key=lambda one: one.position)
     return kept[index - 1].number if index else None
 
@@ -207,7 +207,7 @@ def with_steps(attempt: AttemptView, steps: Mapping[str, Step]) -> AttemptView:
 
     Args:
         attempt: The attempt.
-        steps: The session's stored steps by name; others than the attempt's are not looked at.
+        steps: The session's stored steps by name; those of other attempts are ignored.
     """
     events = {one.call or number: one for number, one in enumerate(attempt.answers, 1)}
     stored: dict[int, list[tuple[str, Step]]] = {number: [] for number in events}

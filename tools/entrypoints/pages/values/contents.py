@@ -1,4 +1,4 @@
-"""What a file holds, as far as a page can show it: text, a picture, or why neither; pure."""
+"""Classifies a file's content for a page: text, a picture, or the reason for neither; pure."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from attrs import field, frozen
 from .texts import size
 
 MAX_FILE_TEXT: Final = 200_000
-"""The most characters that are shown of one file."""
+"""Maximum number of characters shown of one file."""
 MAX_IMAGE_BYTES: Final = 512 << 10
-"""The largest picture that is shown, in bytes."""
+"""Size limit of a shown picture, in bytes."""
 _MAX_PIXELS: Final = 40_000_000
 _START_OF_FRAME: Final = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
 
 
 @frozen
 class TextContent:
-    """Text.
+    """A text file's content.
 
     Attributes:
-        text: What is shown.
-        left_out: How many characters follow it.
+        text: The part that is shown, with LF line ends.
+        left_out: The number of characters after that part.
         size: The file's size in bytes.
     """
 
@@ -40,9 +40,9 @@ class ImageContent:
 
     Attributes:
         kind: "png", "jpeg", "gif" or "webp".
-        data: All of it.
-        width: How wide it is, in pixels.
-        height: How high.
+        data: The complete file.
+        width: Its width in pixels.
+        height: Its height in pixels.
     """
 
     kind: str
@@ -57,16 +57,16 @@ class ImageContent:
 
     @property
     def address(self) -> str:
-        """The picture as an address that holds it."""
+        """The picture as a `data:` URL."""
         return f"data:image/{self.kind};base64,{base64.b64encode(self.data).decode()}"
 
 
 @frozen
 class NoContent:
-    """Nothing that can be shown.
+    """Content that can't be shown.
 
     Attributes:
-        reason: Why.
+        reason: The reason.
     """
 
     reason: str
@@ -76,14 +76,10 @@ Content: TypeAlias = TextContent | ImageContent | NoContent
 
 
 def content_of(data: bytes, *, max_text: int = MAX_FILE_TEXT) -> Content:
-    """Return what a file holds.
+    """Return a file's content as far as a page can show it, with at most `max_text` characters.
 
-    A picture counts as one by its own first bytes, whatever its name says, and only in a form that
-    can't run anything: SVG is text.
-
-    Args:
-        data: The file.
-        max_text: The most characters of a text.
+    Pictures are recognized by their first bytes, never by name, and only in formats that can't run
+    code: SVG counts as text.
     """
     image = image_of(data)
     if image is not None:
@@ -103,7 +99,10 @@ def content_of(data: bytes, *, max_text: int = MAX_FILE_TEXT) -> Content:
 
 
 def image_of(data: bytes) -> ImageContent | None:
-    """Return the picture that some bytes are; None where they are none that a page can show."""
+    """Return the bytes as a picture, or None if they are not in a format that a page can show.
+
+    Only the header is checked; a damaged picture may pass.
+    """
     for kind, measure in _MEASURES.items():
         try:
             found = measure(data)

@@ -1,6 +1,6 @@
-"""Reads what a page shows of a session besides the session itself: steps, files, differences.
+"""Reads a page's material besides the session itself: steps, files, differences.
 
-What can't be read is no fault of the page: it says so where it would stand.
+A part that can't be read doesn't fail the page; the page shows the reason in its place.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ from .contents import MAX_FILE_TEXT, Content, ImageContent, NoContent, TextConte
 from .patches import FileDiff, read_patch
 
 Differences: TypeAlias = Callable[[int | None, int], TreeChanges]
-"""Compares the workspace at two checkpoints, named by their numbers, with the changed lines."""
+"""Compares the workspace at two checkpoints, given by number (None for the state in which the work
+began), and returns the changed lines too."""
 AskedUnder: TypeAlias = Callable[[str], Sequence[Question]]
-"""Returns the questions that were asked under an id."""
+"""Returns the questions asked under an id."""
 
 MAX_ATTEMPTS: Final = 50
-"""How many attempts are shown in full: the last ones."""
+"""Maximum number of attempts shown in full; the last ones are."""
 MAX_FILES: Final = 200
-"""How many files are shown with what they hold."""
+"""Maximum number of files shown with their contents."""
 MAX_CHILDREN: Final = 50
-"""How many sessions that were made from one are shown."""
+"""Maximum number of child sessions shown."""
 _MAX_TEXT: Final = 2_000_000
 _MAX_IMAGES: Final = 4 << 20
 _MAX_READ: Final = 4 << 20
@@ -52,14 +53,14 @@ _ENOUGH: Final = "the page shows no more files; they are in the session's worksp
 
 @frozen(kw_only=True)
 class SessionMaterial:
-    """What a page shows of a session besides the session itself.
+    """The material of a session's page besides the session itself.
 
     Attributes:
-        attempts: The attempts, oldest first; the last `MAX_ATTEMPTS` with what is stored of them.
-        contents: What the files hold that the session made, by path.
+        attempts: The attempts, oldest first; the last `MAX_ATTEMPTS` with their stored steps.
+        contents: The contents of the files that the session made, by path.
         specification: The specification that it works from, or None.
-        offered: The answers that were offered to questions, by question.
-        children: Sessions that were made from it, those that changed last; `children()` reads them.
+        offered: The answers that questions offered, by the question's text.
+        children: The child sessions that changed last, as `PageSource.children` returns them.
     """
 
     attempts: tuple[AttemptView, ...] = ()
@@ -71,15 +72,15 @@ class SessionMaterial:
 
 @frozen
 class PageSource:
-    """Where what the page of a session shows is read.
+    """Reader of the material of a session's page.
 
     Attributes:
         session: The session.
-        sessions: Where it is.
-        workspace: Its workspace, or None where that is on another machine.
-        differences: Compares its checkpoints; without it, answers say what changed.
-        questions: Finds the questions that were asked under an id; None where nobody can say.
-        fs: The file system.
+        sessions: The repository that holds it.
+        workspace: Its workspace, or None if that is on another machine.
+        differences: Compares its checkpoints; if None, changes are derived from answers.
+        questions: Returns the questions asked under an id; None if they are not available.
+        fs: The file system of the workspace.
     """
 
     session: SessionContext
@@ -90,10 +91,10 @@ class PageSource:
     fs: FileSystem = field(factory=OsFileSystem, kw_only=True)
 
     def read(self) -> SessionMaterial:
-        """Read all of it.
+        """Read all material except the child sessions.
 
         Raises:
-            ReadError: The system refused to list the steps.
+            ReadError: The steps can't be listed.
         """
         attempts = attempts_of(self.session)
         steps = self._steps(attempts[-MAX_ATTEMPTS:])
@@ -108,12 +109,12 @@ class PageSource:
         )
 
     def children(self) -> tuple[SessionSummary, ...]:
-        """Return the sessions that were made from it, the `MAX_CHILDREN` that changed last.
+        """Return the child sessions, at most the `MAX_CHILDREN` that changed last.
 
-        It is no part of `read`, since it looks at the heads of all sessions.
+        Separate from `read` because it reads the heads of all sessions.
 
         Raises:
-            ReadError: The system refused.
+            ReadError: The sessions can't be listed.
         """
         wanted = SessionFilter(parent_id=self.session.session_id)
         return self.sessions.page(wanted, limit=MAX_CHILDREN).sessions
@@ -133,20 +134,20 @@ class PageSource:
         return found
 
     def _questions(self, steps: Iterable[Step]) -> Iterator[Question]:
-        """Go through the questions that agents asked; what is not known of one is left out."""
+        """Yield the questions that agents asked, as far as they can be read."""
         for step in steps:
             if isinstance(step, StoredAnswer):
                 yield from step.answer.questions
         if self.questions is None:
             return
         for question_id in sorted(questions_asked(self.session)):
-            with suppress(AgentForgeError, OSError):  # it may be deleted: the history has the rest
+            with suppress(AgentForgeError, OSError):  # maybe deleted; the history has the rest
                 yield from self.questions(question_id)
 
     # ----------------------------------------------------------------------------- the differences
 
     def _change(self, attempt: AttemptView, answered: ChangeView | None) -> ChangeView | None:
-        """Return what an attempt changed: by its snapshots where there are any."""
+        """Return an attempt's changes, from its snapshots if there are any, else from answers."""
         if self.differences is None or attempt.after is None:
             return answered
         if attempt.after == attempt.before:
@@ -162,7 +163,7 @@ class PageSource:
         return ChangeView(files=files, by_snapshots=True)
 
     def _without_inputs(self, files: Iterable[FileDiff]) -> tuple[FileDiff, ...]:
-        """Leave out what was in the workspace before the first attempt."""
+        """Leave out inputs placed before the first attempt that the session did not change."""
         made = {one.path for one in self.session.artifacts}
         placed = {
             path
@@ -212,10 +213,10 @@ class PageSource:
 
 
 def _step(journal: StepJournal, name: str) -> Step:
-    """Read a step.
+    """Read and validate a stored step.
 
     Raises:
-        ReadError: It is none.
+        ReadError: The file can't be read or holds no valid step.
     """
     value = journal.read(name) or {}
     return journal.made(name, lambda: _STEPS[name.split(".")[-2]](value))
@@ -235,7 +236,7 @@ _STEPS: Final[Mapping[str, Callable[[Mapping[str, Any]], Step]]] = {
 
 
 def _files_of(found: TreeChanges) -> tuple[FileDiff, ...]:
-    """Return the files of a comparison, with their lines where the patch has them."""
+    """Return the files of a comparison, with their changed lines if the patch holds them."""
     lines = {one.path: one for one in read_patch(found.patch)}
     return tuple(
         evolve(lines[one.path], kind=one.kind)

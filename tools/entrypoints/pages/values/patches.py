@@ -1,4 +1,4 @@
-"""What changed in files, line by line: read from a patch, or found between two texts; pure."""
+"""Line differences of files, parsed from a patch or computed from two contents; pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 from attrs import field, frozen
 
 MAX_LINES: Final = 3_000
-"""The most lines of one file's difference that are kept."""
+"""Maximum number of lines in one file's difference; further lines are only counted."""
 MAX_COMPARED: Final = 20_000
-"""The most lines of two texts, together, that are compared line by line."""
+"""Maximum number of lines of two texts together that are compared line by line."""
 _MAX_WORDS: Final = 400
 _HUNK: Final = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _WORDS: Final = re.compile(r"\w+|\s+|.")
@@ -23,7 +23,7 @@ _ESCAPED: Final = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\", b"r": b"\
 
 
 class LineKind(Enum):
-    """What became of a line."""
+    """The fate of a line: unchanged, added or removed."""
 
     KEPT = "kept"
     ADDED = "added"
@@ -38,10 +38,10 @@ class DiffLine:
     """A line of a difference.
 
     Attributes:
-        kind: What became of it.
-        text: The line, without its end.
-        old: Its number before, from 1; None where it was not there.
-        new: Its number after; None where it is not there.
+        kind: Whether it is unchanged, added or removed.
+        text: The line, without its line end.
+        old: Its number before, from 1; None if it was added.
+        new: Its number after, from 1; None if it was removed.
     """
 
     kind: LineKind
@@ -51,21 +51,21 @@ class DiffLine:
 
 
 Hunk: TypeAlias = tuple[DiffLine, ...]
-"""Lines that changed, with those around them."""
+"""Changed lines with the unchanged lines around them."""
 
 
 @frozen(kw_only=True)
 class FileDiff:
-    """What became of one file.
+    """The difference of one file.
 
     Attributes:
-        path: Its path; bytes that are no UTF-8 are surrogates in it.
+        path: Its path; bytes that are not UTF-8 are surrogate escapes.
         kind: "added", "deleted", "modified" or "type changed".
-        hunks: The lines; empty where it is no text, or where only its mode changed.
-        added: How many lines it gained.
-        removed: How many it lost.
-        is_binary: Whether it is no text.
-        left_out: How many lines of the difference are not in `hunks`.
+        hunks: The changed lines; empty if the file is binary or only its mode changed.
+        added: Number of added lines.
+        removed: Number of removed lines.
+        is_binary: Whether the file is not text.
+        left_out: Number of lines of the difference that are not in `hunks`.
     """
 
     path: str
@@ -78,7 +78,7 @@ class FileDiff:
 
     @property
     def lines(self) -> int:
-        """How many lines of the difference are in `hunks`."""
+        """Number of lines of the difference in `hunks`."""
         return sum(map(len, self.hunks))
 
 
@@ -87,10 +87,10 @@ Row: TypeAlias = tuple[DiffLine | None, DiffLine | None]
 
 
 def read_patch(patch: bytes) -> tuple[FileDiff, ...]:
-    """Read a patch as git writes it, without renames."""
+    """Parse a patch in git's format; renames are not supported."""
     files: list[_Reading] = []
     for line in patch.split(b"\n"):
-        if line.startswith(b"diff --git "):  # a file's own lines have a mark before them
+        if line.startswith(b"diff --git "):  # content lines have a mark in front
             files.append(_Reading())
         elif files:
             files[-1].take(line)
@@ -98,7 +98,7 @@ def read_patch(patch: bytes) -> tuple[FileDiff, ...]:
 
 
 class _Reading:
-    """One file's difference, as far as it is read."""
+    """Builder of one file's difference, line by line."""
 
     def __init__(self, path: str | None = None, kind: str = "modified") -> None:
         self._path = path
@@ -110,9 +110,9 @@ class _Reading:
         self._counts = dict.fromkeys(LineKind, 0)
 
     def take(self, line: bytes) -> None:
-        """Take a line of a patch."""
-        if any(self._left):  # the hunk that was begun says that there are more lines
-            if line[:1] != b"\\":  # no newline at the end of the file
+        """Parse the next line of the patch."""
+        if any(self._left):  # the current hunk's header announced more lines
+            if line[:1] != b"\\":  # "\ No newline at end of file"
                 kind = _MARKS.get(line[:1], LineKind.KEPT)
                 self.add(kind, line[1:].decode("utf-8", "backslashreplace"))
         elif (found := _HUNK.match(line)) is not None:
@@ -131,12 +131,12 @@ class _Reading:
             self._binary = True
 
     def begin(self, old: int, new: int) -> None:
-        """Begin a hunk at these numbers of lines."""
+        """Begin a hunk at these line numbers."""
         self._at = [old, new]
         self._hunks.append([])
 
     def add(self, kind: LineKind, text: str) -> None:
-        """Add a line to the hunk; of more than `MAX_LINES` the number alone."""
+        """Add a line to the current hunk; after `MAX_LINES` lines, only count it."""
         numbers: list[int | None] = [None, None]
         for side, absent in enumerate((LineKind.ADDED, LineKind.REMOVED)):
             if kind is not absent:
@@ -148,7 +148,7 @@ class _Reading:
             self._hunks[-1].append(DiffLine(kind, text, *numbers))
 
     def done(self) -> FileDiff | None:
-        """Return what was read; None if it is no file's difference."""
+        """Return the finished difference; None if no path was found."""
         if self._path is None:
             return None
         return FileDiff(
@@ -163,7 +163,7 @@ class _Reading:
 
 
 def _path(name: bytes) -> str | None:
-    """Return a file's path as a patch names it; None for no file."""
+    """Decode a file's path in a patch; None for `/dev/null`."""
     name = name.rstrip(b"\t")
     if name.startswith(b'"') and name.endswith(b'"'):
         name = _ESCAPE.sub(_unescaped, name[1:-1])
@@ -176,9 +176,10 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
 
 
 def file_difference(path: str, before: bytes | None, after: bytes | None) -> FileDiff | None:
-    """Return what became of a file between two contents, None where there was no file.
+    """Return the difference between two contents of a file, or None if they are equal.
 
-    None is returned where they are equal.
+    The content None means that there is no file. Texts of more than `MAX_COMPARED` lines are not
+    compared: the result then has no hunks and all lines count as left out.
     """
     if before == after:
         return None
@@ -203,7 +204,7 @@ def file_difference(path: str, before: bytes | None, after: bytes | None) -> Fil
 
 
 def side_by_side(lines: Sequence[DiffLine]) -> Iterator[Row]:
-    """Pair the lines of a hunk: each removed one with the added one that took its place."""
+    """Pair the lines of a hunk: each removed line with the added line that replaced it."""
     removed: list[DiffLine] = []
     added: list[DiffLine] = []
     for line in lines:
@@ -218,13 +219,13 @@ def side_by_side(lines: Sequence[DiffLine]) -> Iterator[Row]:
 
 
 Piece: TypeAlias = tuple[str, bool]
-"""A part of a line, and whether it differs."""
+"""A part of a line, and whether it differs from the other line."""
 
 
 def word_changes(before: str, after: str) -> tuple[list[Piece], list[Piece]]:
-    """Split two lines, of which one took the other's place, into what is alike and what differs.
+    """Split a line and its replacement into equal and differing pieces.
 
-    Lines that have little in common, or are long, are one piece that does not stand out.
+    Lines that are long or have little in common stay one piece each, marked as equal.
     """
     plain = [(before, False)], [(after, False)]
     if len(before) > _MAX_WORDS or len(after) > _MAX_WORDS or before == after:

@@ -1,4 +1,4 @@
-"""A session as its page shows it, as values: what the parts of the page are made of; pure."""
+"""The view model of a session's page; pure."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .spans import TimeSpan, time_spans, within
 
 @frozen(kw_only=True)
 class BudgetPoint:
-    """What was left of the budget at a moment.
+    """The budget left at a moment.
 
     Attributes:
         at: The moment.
-        left: What was left after it, in tokens; negative where more was spent.
+        left: The tokens left from then on; negative if the budget was exceeded.
     """
 
     at: datetime
@@ -37,9 +37,9 @@ class FileView:
     """A file that the session made.
 
     Attributes:
-        artifact: How it was recorded last.
-        times: How often it was recorded.
-        content: What it holds, or why that can't be shown.
+        artifact: Its last record.
+        times: The number of its records.
+        content: Its content or the reason why that can't be shown; None if it was not read.
     """
 
     artifact: SessionArtifact
@@ -54,15 +54,15 @@ class FileView:
 
 @frozen(kw_only=True)
 class SessionView:
-    """A session as its page shows it: the session, and what was found out about it.
+    """A session with everything else that its page shows.
 
     Attributes:
         session: The session.
-        children: Sessions that were made from it, as far as they were read.
+        children: Its child sessions, as far as they were read.
         specification: The specification that it works from, or None.
-        spans: Where its time went.
+        spans: How its time was spent.
         attempts: The attempts, oldest first.
-        budget: What was left of the budget after each charge and each extension, oldest first.
+        budget: The budget left after each charge and each extension, oldest first.
         questions: The questions to a person, oldest first.
         files: The files that it made, by path.
     """
@@ -78,20 +78,20 @@ class SessionView:
 
     @property
     def seconds(self) -> float:
-        """How long it has been going on, in seconds."""
+        """Its duration so far in seconds, idle time included."""
         return sum(one.seconds for one in self.spans)
 
 
 def view_of(
     session: SessionContext, material: SessionMaterial, *, now: datetime | None = None
 ) -> SessionView:
-    """Return a session as its page shows it.
+    """Return the view of a session.
 
     Args:
         session: The session.
-        material: What was read besides.
-        now: The present moment, where a question that waits is to count until now; else it counts
-            until the session's last change.
+        material: The material read for its page.
+        now: The present moment, up to which the time of an unfinished session counts; if None, it
+            counts up to the session's last change.
     """
     until = session.updated_at if session.state.is_terminal or now is None else now
     spans = time_spans(session.history, until=until)
@@ -110,7 +110,7 @@ def view_of(
 def _timed(
     attempts: Sequence[AttemptView], spans: Sequence[TimeSpan], *, is_over: bool
 ) -> tuple[AttemptView, ...]:
-    """Return the attempts with what their time went to; one that is under way lasts until now."""
+    """Return the attempts with their spans; an open one extends to the end of the last span."""
     timed = list(attempts)
     if timed and spans and timed[-1].result is None and not is_over:
         timed[-1] = evolve(timed[-1], ended=max(timed[-1].ended, spans[-1].ended))
@@ -128,7 +128,7 @@ def _budget(session: SessionContext) -> tuple[BudgetPoint, ...]:
         if cost or more:
             left += more - cost
             points.append(BudgetPoint(at=moment, left=left))
-    # What was charged besides, as by `agentforge budget --record`, is in no entry.
+    # Other charges, such as those of `agentforge budget --record`, have no history entry.
     last = max(session.updated_at, points[-1].at)
     return (*points, BudgetPoint(at=last, left=session.token_budget.tokens_remaining))
 

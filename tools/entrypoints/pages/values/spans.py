@@ -1,4 +1,4 @@
-"""Where the time of a session went: agent, gate, person, or idle; pure."""
+"""Splits a session's time by activity: agent, gate, person or idle; pure."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ _TELLING: Final = frozenset(
         *QUESTION_ENDINGS.values(),
     }
 )
-"""The events that say where time went; no other is read."""
+"""Events that give information on spent time; all others are ignored."""
 
 
 class SpanKind(Enum):
-    """What a stretch of a session's time was spent on."""
+    """The activity in a span of a session's time."""
 
     AGENT = "agent"
-    """An agent was asked, or worked on a person's prompt."""
+    """An agent worked on a prompt of the workflow or of a person."""
     GATE = "gate"
-    """A gate judged, or a phase's script ran."""
+    """A gate or a phase's script ran."""
     PERSON = "person"
-    """A person was asked."""
+    """A question waited for a person's answer."""
     IDLE = "idle"
-    """Nothing of these, as far as the history says."""
+    """None of these, as far as the history shows."""
 
 
 @frozen
 class TimeSpan:
-    """A stretch of time, spent on one thing.
+    """A span of time with one activity.
 
     Attributes:
-        kind: On what.
-        began: Its beginning.
-        ended: Its end, not before.
+        kind: The activity.
+        began: Its start.
+        ended: Its end; never before the start.
     """
 
     kind: SpanKind
@@ -66,21 +66,22 @@ class TimeSpan:
 
     @property
     def seconds(self) -> float:
-        """How long it was, in seconds."""
+        """Its duration in seconds."""
         return (self.ended - self.began).total_seconds()
 
 
 def time_spans(
     history: Sequence[SessionHistory], *, until: datetime | None = None
 ) -> tuple[TimeSpan, ...]:
-    """Split a session's time, without gaps or overlaps, oldest first.
+    """Split a session's time into spans without gaps or overlaps, oldest first.
+
+    An event gives the duration of the work that ended at its moment; time claimed by two events
+    belongs to the one that ended first.
 
     Args:
         history: The session's history.
-        until: The end; the last entry's moment if None. A question that waits takes until then.
-
-    An event says for how long there was work until its moment; what two events claim belongs to the
-    earlier one.
+        until: The end; the last entry's moment if None or earlier. An open question lasts until
+            then.
     """
     if not history:
         return ()
@@ -102,7 +103,7 @@ def time_spans(
 
 
 def seconds_by_kind(spans: Iterable[TimeSpan]) -> dict[SpanKind, float]:
-    """Return how many seconds went to each kind; every kind is there."""
+    """Return the seconds spent on each kind; every kind is present."""
     found = dict.fromkeys(SpanKind, 0.0)
     for one in spans:
         found[one.kind] += one.seconds
@@ -110,7 +111,7 @@ def seconds_by_kind(spans: Iterable[TimeSpan]) -> dict[SpanKind, float]:
 
 
 def within(spans: Sequence[TimeSpan], began: datetime, ended: datetime) -> tuple[TimeSpan, ...]:
-    """Return what lies between two moments of spans that follow each other."""
+    """Return consecutive spans, clipped to the time between two moments."""
     first = bisect_right(spans, began, key=lambda one: one.ended)
     last = bisect_left(spans, ended, key=lambda one: one.began)
     found = (
@@ -123,7 +124,7 @@ def within(spans: Sequence[TimeSpan], began: datetime, ended: datetime) -> tuple
 def _busy(
     history: Sequence[SessionHistory], last: datetime
 ) -> Iterator[tuple[SpanKind, datetime, datetime]]:
-    """Go through what the events say of work: its kind, its beginning and its end."""
+    """Yield the kind, start and end of the work that each event reports."""
     first = history[0].timestamp
     asked: datetime | None = None
     prompted: datetime | None = None
@@ -151,6 +152,6 @@ def _busy(
 
 
 def _before(moment: datetime, seconds: float, first: datetime) -> datetime:
-    """Return the moment so long before another, or the first one if that is later."""
-    most = (moment - first).total_seconds()  # and no calendar is left, however much is claimed
+    """Return the moment `seconds` before another, but not before `first`."""
+    most = (moment - first).total_seconds()  # also prevents a `datetime` overflow
     return moment - timedelta(seconds=min(seconds, max(most, 0.0)))

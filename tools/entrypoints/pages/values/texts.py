@@ -1,4 +1,4 @@
-"""How moments, durations, sizes and long texts read on a page; pure."""
+"""Formats moments, durations, sizes and long texts for a page; pure."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from datetime import datetime
 from typing import Final
 
 MAX_TEXT: Final = 200_000
-"""The most characters that are shown of one text."""
+"""Maximum number of characters shown of one text."""
 
 _LONGEST: Final = 1e11
-"""A longer duration, in seconds, is a fault of who noted it; it is shown as this one."""
+"""The longest duration shown, in seconds; a longer one is an error of its source and is clipped."""
 
 
 def moment(at: datetime) -> str:
-    """Return a moment in UTC, to the second."""
+    """Return a moment to the second, marked as UTC; `at` must be in UTC."""
     return f"{at:%Y-%m-%d %H:%M:%S}Z"
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in two units at the most: `0.4 s`, `12 s`, `3 min 05 s`, `2 d 4 h`."""
+    """Return a duration in at most two units: `0.4 s`, `12 s`, `3 min 05 s`, `2 d 4 h`."""
     seconds = min(max(0.0, seconds), _LONGEST)
     if seconds < 9.95:
         return f"{seconds:.1f} s"
@@ -34,7 +34,7 @@ def duration(seconds: float) -> str:
 
 
 def size(count: int) -> str:
-    """Return a size in bytes, in the unit that keeps it short: `812 B`, `3.4 KiB`, `12 MiB`."""
+    """Return a size in bytes in a fitting unit: `812 B`, `3.4 KiB`, `12 MiB`."""
     amount = float(count)
     for unit in ("B", "KiB", "MiB"):
         if amount < 1024:
@@ -44,25 +44,25 @@ def size(count: int) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """Return a share in percent; `<1 %` where it is more than nothing and would read as nothing."""
+    """Return a share in percent; `<1 %` if it is below 1 % but not zero."""
     share = part / whole * 100 if whole else 0.0
     return "<1 %" if 0 < share < 1 else f"{share:.0f} %"
 
 
 def cut(text: str, most: int = MAX_TEXT) -> str:
-    """Return the beginning of a text, and how much of it was left out."""
+    """Return at most `most` characters of a text, followed by the number of omitted ones if any."""
     if len(text) <= most:
         return text
     return f"{text[:most]}\n[… {len(text) - most:,} more characters]"
 
 
 def as_words(value: object, *, between: str = "\n") -> str:
-    """Return a value as JSON has it in words: no quotes, braces or names of classes.
+    """Return a JSON value in words, without quotes, braces or class names.
 
     Args:
         value: The value.
-        between: What separates the members of a mapping and the items of a list; within those it
-            is a comma.
+        between: Separates the top-level members of a mapping or items of a list; nested ones are
+            separated by commas.
     """
     match value:
         case Mapping():

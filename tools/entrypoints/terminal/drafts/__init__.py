@@ -1,1 +1,1 @@
-"""Answers that are being written, and kept until they are sent."""
+"""Drafts of answers, stored until they are sent."""

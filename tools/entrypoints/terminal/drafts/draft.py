@@ -1,7 +1,7 @@
-"""What a person has chosen and typed so far, before it is sent: pure values, pure decisions.
+"""A person's choices and text before they are sent: pure values, pure decisions.
 
 An agent recommends an option in its label, as in "SQLite (recommended)". The option is marked, the
-cursor begins there, and it is preselected when its question is shown for the first time.
+cursor starts there, and it is preselected when its question is first shown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MARK: Final = re.compile(
 
 
 class Ask(StrEnum):
-    """What a person wants of the asker instead of answering."""
+    """A request to the asker instead of an answer."""
 
     ELABORATE = "elaborate"
     REPHRASE = "rephrase"
@@ -45,16 +45,16 @@ def _ascending(given: Iterable[int]) -> tuple[int, ...]:
 
 @frozen(kw_only=True)
 class Reply:
-    """What a person has made of one question.
+    """A person's reply to one question, as far as it is written.
 
     Attributes:
-        picked: The options chosen, by index, ascending.
+        picked: The indexes of the chosen options, ascending.
         other: Whether the text is part of the answer.
-        text: What was typed for "Other"; kept also while it is no part of the answer.
-        ask: What is asked back, which takes the answer's place; None for nothing.
-        guidance: What was typed with `ask`; kept also when `ask` is taken back.
-        seen: Whether the question was shown, so that nothing is chosen beforehand any more.
-        preselected: Whether the options are chosen as recommended, and not confirmed yet.
+        text: The text typed for "Other"; retained even while it is not part of the answer.
+        ask: The request that replaces the answer, or None.
+        guidance: The text typed for `ask`; retained even if `ask` is withdrawn.
+        seen: Whether the question was shown already; then nothing is preselected any more.
+        preselected: Whether the options are preselected as recommended and not yet confirmed.
     """
 
     picked: tuple[int, ...] = field(default=(), converter=_ascending)
@@ -67,17 +67,17 @@ class Reply:
 
     @property
     def has_text(self) -> bool:
-        """Whether the text is part of the answer and says something."""
+        """Whether the text is part of the answer and not blank."""
         return self.other and bool(self.text.strip())
 
     @property
     def answered(self) -> bool:
-        """Whether the question has an answer, or is asked back."""
+        """Whether there is an answer, or a request instead."""
         return self.ask is not None or bool(self.picked) or self.has_text
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing in it that a person would miss."""
+        """Whether it holds nothing that a person would miss; a preselection does not count."""
         chosen = self.answered and not self.preselected
         return not (chosen or self.text.strip() or self.guidance.strip())
 
@@ -85,23 +85,23 @@ class Reply:
 def is_recommended(label: str) -> bool:
     """Return whether a label ends with "(recommended)", "[recommended]" or "- recommended".
 
-    The mark may also stand first, in brackets; some other languages' words for it count too.
+    A mark in brackets may also come first; the words of some other languages count too.
     """
     return _MARK.search(label) is not None
 
 
 def without_mark(label: str) -> str:
-    """Return the label without the mark; the label itself if there would be nothing left."""
+    """Return the label without the mark; the label itself if nothing else is in it."""
     return _MARK.sub("", label).strip() or label
 
 
 def first_recommended(labels: Sequence[str]) -> int:
-    """Return where the cursor begins: at the first recommended option, else at the first."""
+    """Return the index of the first recommended option, else 0: the cursor's start."""
     return next((index for index, label in enumerate(labels) if is_recommended(label)), 0)
 
 
 def preselect(question: Question, reply: Reply) -> Reply:
-    """Choose what is recommended as a question is shown for the first time, if it is still open."""
+    """Mark a question as shown; the first time, preselect recommended options if it is open."""
     if reply.seen:
         return reply
     found = () if reply.answered or reply.text.strip() else _recommended(question)
@@ -110,15 +110,16 @@ def preselect(question: Question, reply: Reply) -> Reply:
 
 
 def confirm(reply: Reply) -> Reply:
-    """Make what was preselected the person's own choice."""
+    """Turn a preselection into the person's own choice."""
     return evolve(reply, preselected=False, seen=True)
 
 
 def pick(question: Question, reply: Reply, index: int) -> Reply:
-    """Choose an option; choosing it again takes it back.
+    """Choose an option; choosing it again withdraws the choice.
 
-    Where one option may be chosen, choosing the preselected one confirms it, and choosing another
-    replaces it and the text, which is kept. What was asked back is taken back.
+    In a single choice, choosing the preselected option confirms it, and another option replaces the
+    previous one and the text, which is retained but not sent. A request instead of an answer is
+    withdrawn.
     """
     if question.multi_select:
         picked = set(reply.picked) ^ {index}
@@ -129,7 +130,7 @@ def pick(question: Question, reply: Reply, index: int) -> Reply:
 
 
 def take_text(question: Question, reply: Reply, *, taken: bool) -> Reply:
-    """Make the text part of the answer, or not; it is kept either way."""
+    """Make the text part of the answer, or not; the text is retained either way."""
     picked = reply.picked if question.multi_select or not taken else ()
     ask = None if taken else reply.ask
     preselected = reply.preselected and picked == reply.picked and not taken
@@ -137,21 +138,21 @@ def take_text(question: Question, reply: Reply, *, taken: bool) -> Reply:
 
 
 def write(question: Question, reply: Reply, text: str) -> Reply:
-    """Change the text; while it says something it is part of the answer."""
+    """Change the text; it is then part of the answer unless it is blank."""
     if text == reply.text:
         return reply
     return take_text(question, evolve(reply, text=text), taken=bool(text.strip()))
 
 
 def ask_back(reply: Reply, ask: Ask | None, guidance: str | None = None) -> Reply:
-    """Ask something back instead of answering, or take that back with None."""
+    """Put a request in place of the answer, or withdraw it with None."""
     return evolve(reply, ask=ask, guidance=reply.guidance if guidance is None else guidance)
 
 
 def take_recommended(question: Question, reply: Reply) -> Reply:
-    """Choose what the asker recommends instead of what was chosen; nothing if it names nothing.
+    """Replace the choice by the recommended options; unchanged if none is recommended.
 
-    What was typed is kept, and is sent only where several may be chosen.
+    Typed text is retained, but sent only if several options may be chosen.
     """
     found = _recommended(question)
     if not found:
@@ -168,12 +169,12 @@ def _recommended(question: Question) -> tuple[int, ...]:
 
 @frozen(kw_only=True)
 class Draft:
-    """The answers to one session's questions, as far as they are.
+    """The replies to one session's questions, as far as they are written.
 
     Attributes:
-        session_id: Whose questions.
-        replies: One for each question.
-        position: The question that was last looked at.
+        session_id: The question session's id.
+        replies: One reply for each question.
+        position: The index of the question shown last.
     """
 
     session_id: str
@@ -182,34 +183,34 @@ class Draft:
 
     @classmethod
     def blank(cls, session_id: str, questions: Sequence[Question]) -> Draft:
-        """Begin: nothing chosen, nothing typed."""
+        """Return a draft with nothing chosen and nothing typed."""
         return cls(session_id=session_id, replies=tuple(Reply() for _ in questions))
 
     def with_reply(self, index: int, reply: Reply) -> Draft:
-        """Put another reply in the place of a question's."""
+        """Return the draft with a question's reply replaced."""
         replies = (*self.replies[:index], reply, *self.replies[index + 1 :])
         return evolve(self, replies=replies)
 
     def at(self, position: int) -> Draft:
-        """Look at another question."""
+        """Return the draft at another question; a position out of range is clamped."""
         return evolve(self, position=min(max(position, 0), len(self.replies) - 1))
 
     @property
     def unanswered(self) -> tuple[int, ...]:
-        """The questions without an answer, by index."""
+        """The indexes of questions without an answer."""
         return tuple(index for index, reply in enumerate(self.replies) if not reply.answered)
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing in it that a person would miss."""
+        """Whether it holds nothing that a person would miss."""
         return all(reply.empty for reply in self.replies)
 
 
 def answers_of(questions: Sequence[Question], draft: Draft) -> tuple[UserAnswer, ...]:
-    """Write the answers that are to be sent.
+    """Return the answers to send.
 
-    A question without an answer gets none, and one where several could have been chosen gets an
-    empty choice. Labels are those of the request, to the letter.
+    A single-choice question without an answer is left out; a multiple-choice one gets an empty
+    choice. Labels are exactly those of the question.
     """
     return tuple(
         answer
@@ -233,7 +234,7 @@ def _answer_of(index: int, question: Question, reply: Reply) -> UserAnswer | Non
 
 
 def request_of(index: int, question: Question, reply: Reply) -> str:
-    """Write what is asked back, as the asker reads it."""
+    """Return the text of a request instead of an answer, as the asker reads it."""
     note = reply.guidance.strip()
     if reply.ask is Ask.REPHRASE:
         return format_rephrase_request(index, question.title, note)
@@ -248,11 +249,11 @@ _KINDS: Final[dict[str, type]] = {
     **dict.fromkeys(("text", "guidance"), str),
     "picked": list,
 }
-"""The fields of a reply but `ask`."""
+"""The fields of a reply and their types, except `ask`."""
 
 
 def to_fields(draft: Draft) -> dict[str, Any]:
-    """Write a draft as JSON has it."""
+    """Return a draft as a JSON object."""
     return {
         "version": _VERSION,
         "sessionId": draft.session_id,
@@ -262,10 +263,10 @@ def to_fields(draft: Draft) -> dict[str, Any]:
 
 
 def from_fields(fields: object, *, session_id: str) -> Draft:
-    """Read the draft of a session.
+    """Return the draft of a session from a JSON value.
 
     Raises:
-        ValueError: It is not one; the message says why.
+        ValueError: It is not a draft of this session; the message says why.
     """
     if not isinstance(fields, dict) or fields.get("version") != _VERSION:
         raise ValueError(f"it is not a draft of version {_VERSION}")
@@ -294,7 +295,7 @@ def _reply_from(fields: object) -> Reply:
 
 
 def fits(draft: Draft, questions: Sequence[Question]) -> bool:
-    """Return whether a draft can be one of these questions'."""
+    """Return whether a draft's replies are possible for these questions."""
     return len(draft.replies) == len(questions) and all(
         all(index < len(question.options) for index in reply.picked)
         and (question.multi_select or len(reply.picked) <= 1)

@@ -1,4 +1,4 @@
-"""The drafts of all sessions while the application runs: in memory at once, on disk soon after."""
+"""Cache of all drafts while the application runs; changes reach the disk soon after."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from .session_text import bare_text, review_text
 _log = get_logger("agentforge.terminal")
 
 SAVE_AFTER_S: Final = 0.5
-"""How long after a key what was typed may not be on disk yet, in seconds."""
+"""Maximum delay until a change is written to disk, in seconds."""
 
 Questions = tuple[Question, ...]
 
 
 class DraftCache:
-    """What a person chose and typed and has not sent.
+    """A person's unsent choices and text, in memory and on disk.
 
-    Guarantees: it is on disk within `SAVE_AFTER_S` of `keep` and at the latest after `save_all`,
-    and stays until it is dropped or kept as plain text. The disk is used by one task at a time.
+    Guarantees: a draft is written to disk within `SAVE_AFTER_S` of `keep`, and at the latest by
+    `save_all`; it stays there until it is dropped or saved as plain text. A failed write is shown,
+    and `save_all` tries it again. Only one task at a time accesses the disk.
     """
 
     def __init__(
@@ -36,12 +37,12 @@ class DraftCache:
         say: Callable[[str], None],
         after: Callable[[float, Callable[[], Awaitable[None]]], object],
     ) -> None:
-        """Keep drafts; nothing is read yet.
+        """Set up an empty cache; no I/O yet.
 
         Args:
-            store: Where they are on disk.
-            say: Shows a person what could not be kept, or read.
-            after: Calls something after so many seconds.
+            store: The drafts on disk.
+            say: Shows a message to the person if a draft can't be written or read.
+            after: Schedules a call after a number of seconds.
         """
         self._store = store
         self._say = say
@@ -51,16 +52,16 @@ class DraftCache:
         self._saving = False
         self._disk = asyncio.Lock()
         self.ids: set[str] = set()
-        """The sessions that have drafts."""
+        """The ids of sessions that have drafts."""
         self.lost: list[str] = []
-        """What could not be kept, to be shown after the end."""
+        """Texts that could not be saved, with the reasons, to show after the application ends."""
 
     async def find(self) -> None:
-        """Find out which sessions have drafts on disk."""
+        """Load the ids of sessions that have drafts on disk."""
         self.ids = set(await asyncio.to_thread(self._store.session_ids))
 
     async def of(self, session_id: str, questions: Questions) -> Draft:
-        """Return the draft for these questions, a blank one if there is none that fits."""
+        """Return the draft for these questions, or a blank one if none fits."""
         try:
             draft = await self._find(session_id)
         except DraftUnreadable as error:
@@ -71,13 +72,13 @@ class DraftCache:
         return draft
 
     async def text_of(self, session_id: str, questions: Callable[[], Questions]) -> str | None:
-        """Write down the draft of a session that is not shown; "" if it says nothing.
+        """Return a draft as plain text; "" if it is empty.
 
-        None if there is one that can't be read: the person was shown where it is.
+        None if the draft can't be read; the person is then shown where the file is.
 
         Args:
             session_id: The session.
-            questions: Reads its questions; called in a thread.
+            questions: Reads the session's questions; called in a thread.
         """
         try:
             draft = await self._find(session_id)
@@ -101,7 +102,7 @@ class DraftCache:
             return await asyncio.to_thread(self._store.load, session_id)
 
     def keep(self, draft: Draft) -> None:
-        """Keep a draft, on disk within a second."""
+        """Store a draft in memory now, and on disk within `SAVE_AFTER_S`."""
         self._drafts[draft.session_id] = draft
         self._unsaved.add(draft.session_id)
         if draft.empty:
@@ -129,7 +130,10 @@ class DraftCache:
             )
 
     async def keep_unsent(self, session_id: str, text: str) -> str:
-        """Keep what can't be sent any more; say where, as the end of a sentence."""
+        """Save text that can no longer be sent; return where, as the end of a sentence.
+
+        If that fails, the text is added to `lost`.
+        """
         if not text:
             await self.drop(session_id)
             return "was empty"
@@ -143,7 +147,7 @@ class DraftCache:
         return f"is kept in {path}"
 
     async def drop(self, session_id: str) -> None:
-        """Delete a draft that was sent, or is not wanted any more."""
+        """Delete a draft that was sent or discarded; a failure is only logged."""
         self._forget(session_id)
         try:
             async with self._disk:
@@ -157,9 +161,10 @@ class DraftCache:
         self.ids.discard(session_id)
 
     def save_all(self) -> tuple[str, ...]:
-        """Put on disk what is not there yet, and return whose drafts there are.
+        """Write all unsaved drafts and return the ids of sessions that have drafts.
 
-        To be called when nothing else runs any more, also after a fault.
+        Drafts that can't be written are added to `lost`. Call this when nothing else runs any more,
+        also after an internal error.
         """
         for session_id in sorted(self._unsaved):
             draft = self._drafts.get(session_id)

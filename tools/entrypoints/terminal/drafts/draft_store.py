@@ -1,4 +1,4 @@
-"""What a person has typed and not sent yet, kept on disk: a lost connection loses none of it."""
+"""Stores drafts on disk, so that a lost connection loses nothing that was saved."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ from ....base.identifiers import is_uuid
 from .draft import Draft, from_fields, to_fields
 
 MAX_BYTES: Final = 16 * 1024 * 1024
-"""The largest draft that is read."""
+"""Size limit of a draft that is read, in bytes."""
 
 _LOCK_TIMEOUT_S: Final = 5.0
 _SUFFIX: Final = ".json"
 
 
 class DraftUnreadable(AgentForgeError):
-    """A draft was there and can't be used; it was set aside."""
+    """A draft can't be used; it was renamed out of the way if possible."""
 
     message = "the draft of session {session_id} can't be used: {reason}. It is in {path} now."
     session_id: str
     path: Path
-    """Where it is now."""
+    """The draft's current path."""
     reason: str
 
 
 class DraftStore:
-    """Drafts in a directory, one file each.
+    """Drafts in a directory, one file per session.
 
-    Files are replaced atomically and durably, with mode 0600 in a directory of mode 0700. Two
-    terminals that edit the same session's draft don't tear it; the later one's is kept.
+    Files are replaced atomically and durably, with mode 0600 in a directory of mode 0700. If two
+    terminals edit the same session's draft, it stays intact and the last write wins.
     """
 
     def __init__(self, directory: Path, *, fs: FileSystem | None = None) -> None:
-        """Name the directory; it is made when the first draft is saved.
+        """Remember the directory; no I/O yet.
 
         Args:
-            directory: Where the drafts are.
+            directory: The drafts' directory; created when the first draft is saved.
             fs: The file system; the real one by default.
         """
         self.directory = directory
         self._fs = fs or OsFileSystem()
 
     def path_of(self, session_id: str) -> Path:
-        """Name the file of a session's draft.
+        """Return the path of a session's draft.
 
         Raises:
             ValueError: The id is not that of a question session.
@@ -68,14 +68,14 @@ class DraftStore:
         return self.directory / f"{session_id}{_SUFFIX}"
 
     def unsent_path_of(self, session_id: str) -> Path:
-        """Name the file that keeps what was never sent."""
+        """Return the path of a session's unsent text."""
         return self.path_of(session_id).with_suffix(".unsent.txt")
 
     def load(self, session_id: str) -> Draft | None:
-        """Read a session's draft; None if there is none.
+        """Return a session's draft; None if there is none.
 
         Raises:
-            DraftUnreadable: There is one that can't be used.
+            DraftUnreadable: The draft can't be used; it was renamed out of the way if possible.
         """
         path = self.path_of(session_id)
         try:
@@ -89,7 +89,7 @@ class DraftStore:
         return draft
 
     def _set_aside(self, path: Path) -> Path:
-        """Move a draft out of the way of the next one; say where it is."""
+        """Rename a draft out of the way of the next one; return its path, old if that fails."""
         aside = path.with_suffix(".unreadable")
         try:
             with self._locked() as directory_fd:
@@ -101,10 +101,10 @@ class DraftStore:
         return aside
 
     def save(self, draft: Draft) -> Path:
-        """Keep a draft; one with nothing in it is deleted instead.
+        """Write a draft and return its path; an empty draft is deleted instead.
 
         Raises:
-            WriteError: The one before it is kept.
+            WriteError: The previous draft remains.
         """
         path = self.path_of(draft.session_id)
         if draft.empty:
@@ -115,13 +115,10 @@ class DraftStore:
         return path
 
     def keep_unsent(self, session_id: str, text: str) -> Path:
-        """Keep, as plain text, what can't be sent any more, and drop the draft.
-
-        Returns:
-            The file it is in.
+        """Save text that can no longer be sent, delete the draft, and return the text's path.
 
         Raises:
-            WriteError: The draft is kept.
+            WriteError: The text was not written or the draft not deleted; the draft remains.
         """
         path = self.unsent_path_of(session_id)
         self._replace(path, text.encode("utf-8", errors="backslashreplace"))
@@ -132,7 +129,7 @@ class DraftStore:
         """Delete a draft, if there is one.
 
         Raises:
-            WriteError: The system refused.
+            WriteError: The draft can't be deleted.
         """
         path = self.path_of(session_id)
         try:
@@ -142,7 +139,7 @@ class DraftStore:
             raise WriteError(path=path, operation="unlink", cause=error) from error
 
     def session_ids(self) -> tuple[str, ...]:
-        """Name the sessions that have drafts; none if the directory can't be read."""
+        """Return the ids of sessions that have drafts; empty if the directory can't be read."""
         try:
             names = os.listdir(self.directory)
         except OSError:

@@ -1,4 +1,4 @@
-"""What a person reads of sessions: who asks, where one is, the answers, what came and ended."""
+"""Formats sessions for a person: the asker, the position, the answers, arrivals and endings."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .draft import ASKS, Draft, Reply
 _TITLE_WIDTH: Final = 16
 _ASKED_WIDTH: Final = 60
 _BY_OTHERS: Final = frozenset({SessionStatus.COMPLETED, SessionStatus.REJECTED})
-"""How another person may have ended a session that was open here."""
+"""Endings that another person may have caused while the session was open here."""
 
 
 def asker_name(asker: Asker) -> str:
-    """Name who asks: the agent session by the end of its id, else the process.
+    """Return the asker's name: the agent session by the end of its id, else the process.
 
-    `agentforge show` and its like take the end of an id for the whole. A directory that is not
-    named as one of an agent session gives no id.
+    `agentforge show` and similar commands accept the end of an id. A directory that is not named
+    like an agent session has no id to show.
     """
     name = asker.session_name
     if name is None:
@@ -31,9 +31,9 @@ def asker_name(asker: Asker) -> str:
 
 
 def asked_text(waiting: WaitingSession, limit: int) -> str:
-    """Write who asked and from where, as the end of a line; "" if that is not known.
+    """Return who asked and from which folder; "" if neither is known.
 
-    Past `limit` characters the beginning of the folder's path is left out.
+    The beginning of the folder's path is cut to fit `limit` characters.
     """
     if waiting.asker is None and not waiting.folder:
         return ""
@@ -44,7 +44,7 @@ def asked_text(waiting: WaitingSession, limit: int) -> str:
 
 
 def step_of(reply: Reply, *, here: bool) -> str:
-    """Draw a question's sign: where you are, answered, asked back, or open."""
+    """Return a question's sign: current, asked back, answered, or open."""
     if here:
         return "▸"
     if reply.ask is not None:
@@ -53,7 +53,7 @@ def step_of(reply: Reply, *, here: bool) -> str:
 
 
 def steps_text(questions: tuple[Question, ...], draft: Draft, width: int) -> str:
-    """Write the line of all questions: with their titles if they fit, else with numbers."""
+    """Return a line of all questions: with titles if they fit, else with numbers, else a count."""
     signs = [step_of(reply, here=i == draft.position) for i, reply in enumerate(draft.replies)]
     titled = [
         f"{sign} {i + 1} {one_line(question.title, _TITLE_WIDTH)}"
@@ -71,9 +71,9 @@ def steps_text(questions: tuple[Question, ...], draft: Draft, width: int) -> str
 def head_text(
     waiting: WaitingSession, start: str, *, now: datetime, others: int, width: int
 ) -> str:
-    """Write the first line: which question of which session, since when, how much time is left.
+    """Return the first line: question, session, time waited, time left, other sessions.
 
-    Where `width` is too little for all of it, how many others wait is said shorter, then not.
+    If that exceeds `width`, the number of other sessions is shortened, then omitted.
     """
     parts = [
         start,
@@ -89,14 +89,14 @@ def head_text(
 
 
 def prompt_title(question: Question, waiting: WaitingSession) -> str:
-    """Write what stands above a prompt: its title, who asked, and from which folder."""
+    """Return the heading of a prompt: its title, who asked, and from which folder."""
     title = one_line(question.title) or "Question"
     asked = asked_text(waiting, _ASKED_WIDTH)
     return f"{title} · {asked}" if asked else title
 
 
 def reply_lines(question: Question, reply: Reply) -> list[str]:
-    """Say what will be sent for a question, and what was typed and won't be."""
+    """Return lines on what will be sent for a question, and what was entered and will not be."""
     if reply.ask is not None:
         guidance = harmless(reply.guidance).strip()
         wish = f"? {ASKS[reply.ask]}"
@@ -118,7 +118,7 @@ def reply_lines(question: Question, reply: Reply) -> list[str]:
 
 
 def review_text(questions: tuple[Question, ...], draft: Draft) -> str:
-    """Write down all answers as plain text, to be kept or read."""
+    """Return all questions and answers as plain text, to save or to read."""
     parts = []
     for index, (question, reply) in enumerate(zip(questions, draft.replies, strict=True)):
         heading = f"{index + 1}. {one_line(question.title)}"
@@ -128,7 +128,7 @@ def review_text(questions: tuple[Question, ...], draft: Draft) -> str:
 
 
 def bare_text(draft: Draft) -> str:
-    """Write down what was typed where the questions are not at hand."""
+    """Return a draft as plain text without its questions, for when those can't be read."""
     parts = []
     for index, reply in enumerate(draft.replies):
         chosen = ", ".join(str(one + 1) for one in reply.picked)
@@ -142,7 +142,7 @@ def bare_text(draft: Draft) -> str:
 
 
 def ending_text(ending: SessionEnding) -> str:
-    """Return how a session ended, as the end of a sentence that begins with it."""
+    """Return how a session ended, as the predicate of a sentence about it."""
     if ending.status is None:
         return "was deleted"
     text, _, meaning = ending.status.phrase.partition(": ")
@@ -157,7 +157,7 @@ def ending_text(ending: SessionEnding) -> str:
 
 
 def arrivals_text(before: QueueListing, after: QueueListing) -> str:
-    """Return which sessions came; "" if none did."""
+    """Return a message on sessions that arrived; "" if none did."""
     known = {one.session_id for one in before.waiting}
     new = [one for one in after.waiting if one.session_id not in known]
     if not new:

@@ -1,4 +1,4 @@
-"""The screen on which one session's questions are answered, one at a time."""
+"""The screen for answering one session's questions, one at a time."""
 
 from __future__ import annotations
 
@@ -77,19 +77,19 @@ class AnswerScreen(Screen[None]):
     def __init__(
         self, host: Host, waiting: WaitingSession, questions: tuple[Question, ...], draft: Draft
     ) -> None:
-        """Show a session's questions, and what was chosen and typed so far."""
+        """Set up the screen of a session's questions and its draft."""
         super().__init__()
         self._host = host
         self.waiting = waiting
         self.questions = questions
         self.draft = draft
         self.loose_text = ""
-        """What is being typed in a window above: a reason, a wish."""
+        """Text being typed in a dialog above: a reason or a request."""
 
-    # ------------------------------------------------------------------------------ what is seen
+    # ----------------------------------------------------------------------------------- display
 
     def compose(self) -> ComposeResult:
-        """Make the frame; a question comes into it by `show_question`."""
+        """Yield the frame; `show_question` fills it."""
         yield Static(id="head")
         yield Static(id="steps")
         yield Vertical(id="body")
@@ -98,28 +98,28 @@ class AnswerScreen(Screen[None]):
         yield KeyLine()
 
     async def on_mount(self) -> None:
-        """Show the question that was last looked at."""
+        """Show the question at the draft's position, and update the time each second."""
         self.set_interval(1, self._write_head)
         await self.show_question()
 
     @property
     def question(self) -> Question:
-        """The question that is looked at."""
+        """The current question."""
         return self.questions[self.draft.position]
 
     @property
     def reply(self) -> Reply:
-        """What was made of it so far."""
+        """The draft reply to the current question."""
         return self.draft.replies[self.draft.position]
 
     def typed_text(self) -> str:
-        """Return what was chosen and typed so far as plain text; "" if it was nothing."""
+        """Return all choices and typed text as plain text; "" if there are none."""
         loose = self.loose_text.strip()
         text = "" if self.draft.empty else review_text(self.questions, self.draft)
         return f"{text}\nBeing typed: {loose}\n".lstrip() if loose else text
 
     async def show_question(self) -> None:
-        """Show the question at the draft's position; at the first time preselect what it should."""
+        """Show the question at the draft's position; the first time, preselect recommendations."""
         shown = preselect(self.question, self.reply)
         if shown != self.reply:
             self._keep(self.draft.with_reply(self.draft.position, shown))
@@ -158,10 +158,10 @@ class AnswerScreen(Screen[None]):
         self.query_one("#head", Static).update(Content(text))
 
     def queue_changed(self, waiting: WaitingSession | None) -> None:
-        """Take over what the queue says of this session, and how many others wait.
+        """Show the queue's current entry for this session, and how many others wait.
 
         Args:
-            waiting: This session in the queue; None if it is not there.
+            waiting: This session in the queue; None if it is not in the queue.
         """
         self.waiting = waiting or self.waiting
         if self.is_mounted:
@@ -170,14 +170,14 @@ class AnswerScreen(Screen[None]):
                 prompt.border_title = Content(prompt_title(self.question, self.waiting))
 
     def on_resize(self) -> None:
-        """Fit the lines and the prompt into the new size."""
+        """Fit the lines and the prompt to the new size."""
         self.call_after_refresh(self._fit)
         self.call_after_refresh(self._write_lines)
 
     def _fit(self) -> None:
-        """Give the prompt what the options leave; neither pushes the other out of sight.
+        """Limit the prompt's height so that prompt and options both stay visible.
 
-        A body that is being filled has not all of them yet; it is fitted again when it is whole.
+        If the body is not complete yet, nothing happens; `show_question` calls this again later.
         """
         body = self.query_one("#body", Vertical)
         for prompt, choices, text in zip(
@@ -188,10 +188,10 @@ class AnswerScreen(Screen[None]):
             options = min(choices.virtual_size.height, max(room // 2, 1))
             prompt.styles.max_height = max(room - options, _LEAST_PROMPT)
 
-    # ------------------------------------------------------------------------------ what is done
+    # ----------------------------------------------------------------------------------- actions
 
     def change(self, reply: Reply) -> None:
-        """Make another reply of the question, keep it and show it."""
+        """Replace the reply to the current question, save it and show it."""
         self._keep(self.draft.with_reply(self.draft.position, reply))
         self.query_one(Choices).show(reply)
         self._write_lines()
@@ -205,18 +205,18 @@ class AnswerScreen(Screen[None]):
         self._pick(event.option_index)
 
     def _pick(self, index: int) -> None:
-        """Choose a row, or take its choice back; that of the free text opens the text."""
+        """Choose an option or withdraw its choice; the last row opens the free text."""
         if index == len(self.question.options):
             self._open_text()
         else:
             self.change(pick(self.question, self.reply, index))
 
     def action_pick(self) -> None:
-        """Choose what is at the cursor, or take its choice back."""
+        """Choose the option at the cursor, or withdraw its choice."""
         self._pick(self.query_one(Choices).highlighted or 0)
 
     async def action_pick_and_go_on(self) -> None:
-        """Go on to the next question; where one is chosen, choose what is at the cursor first."""
+        """Go to the next question; in a single choice, choose the option at the cursor first."""
         row = self.query_one(Choices).highlighted or 0
         is_other = row == len(self.question.options)
         held = row in self.reply.picked and self.reply.ask is None
@@ -234,7 +234,7 @@ class AnswerScreen(Screen[None]):
             self._pick(number - 1)
 
     def action_other(self) -> None:
-        """Write a free text."""
+        """Open the free text."""
         self.query_one(Choices).highlighted = len(self.question.options)
         self._open_text()
 
@@ -270,18 +270,18 @@ class AnswerScreen(Screen[None]):
         self.call_after_refresh(self._fit)
 
     async def action_continue_from_text(self) -> None:
-        """Go on from the text to the next question."""
+        """Leave the text and go to the next question."""
         self._close_text()
         await self._go_on()
 
     def action_scroll_prompt(self, pages: int) -> None:
-        """Scroll the prompt."""
+        """Scroll the prompt by pages."""
         prompt = self.query_one(PromptView)
         lines = max(prompt.scrollable_content_region.height - 1, 1)
         prompt.scroll_relative(y=pages * lines, animate=False, immediate=True)
 
     async def action_step(self, by: int) -> None:
-        """Go to another question."""
+        """Go to another question; beyond the last one, to the review."""
         draft = self.draft.at(self.draft.position + by)
         if draft.position == self.draft.position:
             if by > 0:
@@ -296,15 +296,15 @@ class AnswerScreen(Screen[None]):
         await self.show_question()
 
     def action_step_session(self, by: int) -> None:
-        """Go to another session in the queue; the draft is kept."""
+        """Go to another session in the queue; the draft stays saved."""
         self._host.step_session(self, by)
 
     def action_review(self) -> None:
-        """Show all answers before they are sent."""
+        """Show all answers for a review before they are sent."""
         self._host.review(self)
 
     def action_take_recommended(self) -> None:
-        """Take what is recommended for this question."""
+        """Choose the recommended options of this question."""
         reply = take_recommended(self.question, self.reply)
         if not reply.picked:
             self._host.say("No option of this question is recommended.")
@@ -312,7 +312,7 @@ class AnswerScreen(Screen[None]):
         self.change(reply)
 
     def action_take_all_recommended(self) -> None:
-        """Take what is recommended where nothing was chosen, then review."""
+        """Choose the recommended options of all open questions, then review."""
         draft = self.draft
         for index, (question, reply) in enumerate(zip(self.questions, draft.replies, strict=True)):
             if reply.preselected or not reply.answered:
@@ -326,7 +326,7 @@ class AnswerScreen(Screen[None]):
         self.action_review()
 
     def action_ask(self, kind: str) -> None:
-        """Ask something back instead of answering; the same key again takes it back."""
+        """Ask for a request's text to send instead of an answer; the same key withdraws it."""
         ask = Ask(kind)
         if self.reply.ask is ask:
             self.change(ask_back(self.reply, None))
@@ -349,9 +349,9 @@ class AnswerScreen(Screen[None]):
         self.loose_text = text
 
     def action_reject(self) -> None:
-        """Reject the session."""
+        """Ask for a reason and reject the session."""
         self._host.ask_to_reject(self.waiting, typed=self._note_loose_text)
 
     def action_leave(self) -> None:
-        """Go back to the queue; the draft is kept."""
+        """Go back to the queue; the draft stays saved."""
         self._host.leave_session(self)

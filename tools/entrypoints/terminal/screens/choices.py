@@ -1,4 +1,4 @@
-"""The options of a question, and the text that may be given instead of them."""
+"""The options of a question, and the free text for other answers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ RECOMMENDED: Final = "★ recommended"
 
 
 def mark_of(*, multi_select: bool, picked: bool) -> str:
-    """Draw a box: round where one is chosen, square where several may be."""
+    """Return an option's box: round for a single choice, square for a multiple choice."""
     if multi_select:
         return "[x]" if picked else "[ ]"
     return "(•)" if picked else "( )"
 
 
 def _hanging(first: str, content: Content, width: int) -> Content:
-    """Wrap a text behind `first`, its further lines indented as far."""
+    """Wrap a text after `first`, with a hanging indent of the same width."""
     indent = " " * len(first)
     lines = content.wrap(max(width - len(first), _NARROWEST))
     return Content("\n").join(
@@ -39,10 +39,10 @@ def _hanging(first: str, content: Content, width: int) -> Content:
 def choice_row(
     question: Question, index: int, reply: Reply, *, cursor: bool, width: int
 ) -> Content:
-    """Write a row as it is shown: cursor, box, key, label, recommendation, description.
+    """Return a row: cursor, box, key, label, recommendation, description.
 
-    The row after the options is that of the free text. What is chosen and what is recommended is
-    said by signs and words, never by colour alone.
+    The row after the last option is the free text's. Signs and words show what is chosen and what
+    is recommended, never colour alone.
     """
     if is_other := index == len(question.options):
         picked, key = reply.has_text and reply.ask is None, "o"
@@ -68,7 +68,7 @@ def choice_row(
 
 
 class Choices(OptionList):
-    """The options of one question; the last row is the free text. The screen acts on the keys."""
+    """The options of one question; the last row is the free text. The screen handles the keys."""
 
     DEFAULT_CSS = """
     Choices {
@@ -92,14 +92,14 @@ class Choices(OptionList):
     ]
 
     def __init__(self, question: Question, reply: Reply) -> None:
-        """Show a question's options, and what was chosen and typed so far."""
+        """Set up the rows of a question's options and its reply."""
         self._question = question
         self._reply = reply
         count = len(question.options) + 1
         super().__init__(*[Row(Content(" ")) for _ in range(count)], markup=False)
 
     def on_mount(self) -> None:
-        """Begin at what was chosen, else at what is recommended."""
+        """Put the cursor on the first chosen row, else on the first recommended option."""
         if self._reply.picked:
             self.highlighted = self._reply.picked[0]
         elif self._reply.has_text:
@@ -109,20 +109,20 @@ class Choices(OptionList):
 
     @property
     def other_index(self) -> int:
-        """The row of the free text."""
+        """The index of the free text's row."""
         return len(self._question.options)
 
     def show(self, reply: Reply) -> None:
-        """Show what was chosen and typed."""
+        """Show another reply."""
         self._reply = reply
         self._write_rows()
 
     def on_resize(self, _: events.Resize) -> None:
-        """Wrap the rows anew."""
+        """Wrap the rows to the new width."""
         self._write_rows()
 
     def watch_highlighted(self, highlighted: int | None) -> None:
-        """Move the mark at the cursor with it."""
+        """Move the cursor's mark."""
         self._write_rows()
         super().watch_highlighted(highlighted)
 
@@ -154,13 +154,13 @@ class OtherText(TextArea):
     ]
 
     def __init__(self, text: str) -> None:
-        """Show what was typed so far."""
+        """Set up the field with the text typed so far."""
         super().__init__(text, tab_behavior="focus", soft_wrap=True)
         self.border_title = Content("Other: your own words")
 
 
 def note_of(question: Question, reply: Reply) -> str:
-    """Return one line: what can be done with a question, and what was done."""
+    """Return one line on how to answer a question, and on its current reply."""
     if reply.ask is not None:
         wish = ASKS[reply.ask].removeprefix("asks ")
         return f"Instead of an answer you ask {wish}. Choosing an option takes that back."

@@ -1,4 +1,4 @@
-"""Small windows above a screen: a reason, a wish, a yes, the keys, and how a session ended."""
+"""Dialogs above a screen: text input, confirmation, messages and the list of keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Result = TypeVar("_Result")
 
 
 class _Dialog(ModalScreen[_Result]):
-    """A window with a title, a text, and what a person answers with."""
+    """A window with a title, a text and further widgets; subclasses define its result."""
 
     DEFAULT_CSS = """
     _Dialog {
@@ -42,13 +42,13 @@ class _Dialog(ModalScreen[_Result]):
     """
 
     def __init__(self, title: str, text: str, *answering: Widget) -> None:
-        """Show a title and a text; `answering` stands below."""
+        """Set up a window with a title and a text, and the widgets `answering` below."""
         super().__init__()
         self._parts = (Static(Content(text)), *answering)
         self._heading = title
 
     def compose(self) -> ComposeResult:
-        """Make the window."""
+        """Yield the window."""
         with Vertical() as box:
             box.border_title = Content(self._heading)
             yield from self._parts
@@ -56,12 +56,12 @@ class _Dialog(ModalScreen[_Result]):
         yield KeyLine()
 
     def action_close(self) -> None:
-        """Close it without an answer."""
+        """Close the window without a result."""
         self.dismiss(None)
 
 
 class TextDialog(_Dialog[str]):
-    """Asks for a text that may be empty; gives the text, or None if it was called off."""
+    """Asks for a text that may be empty; the result is None if it was cancelled."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "accept", "OK", priority=True),
@@ -72,12 +72,12 @@ class TextDialog(_Dialog[str]):
     def __init__(
         self, title: str, explanation: str, *, text: str = "", typed: Callable[[str], None]
     ) -> None:
-        """Ask.
+        """Set up the window.
 
         Args:
-            title: What it is about.
+            title: The window's title.
             explanation: What happens with the text.
-            text: What is there to begin with.
+            text: The initial text.
             typed: Receives the text at each change, so that it is not lost with the window.
         """
         self._text = TextArea(text, tab_behavior="focus", soft_wrap=True)
@@ -85,20 +85,20 @@ class TextDialog(_Dialog[str]):
         self._typed = typed
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Hand on what was typed."""
+        """Pass the changed text on."""
         self._typed(event.text_area.text)
 
     def action_new_line(self) -> None:
-        """Begin a new line."""
+        """Insert a line break."""
         self._text.insert("\n")
 
     def action_accept(self) -> None:
-        """Take the text."""
+        """Close the window with the text as its result."""
         self.dismiss(self._text.text)
 
 
 class YesDialog(_Dialog[bool]):
-    """Asks for a yes; gives whether it came."""
+    """Asks a yes-or-no question."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "Yes"),
@@ -106,15 +106,15 @@ class YesDialog(_Dialog[bool]):
     ]
 
     def action_answer(self, yes: bool) -> None:
-        """Give the answer."""
+        """Close the window with the answer as its result."""
         self.dismiss(yes)
 
 
 class MessageDialog(_Dialog[None]):
-    """Shows something that must not be missed, with a longer text that can be scrolled."""
+    """Shows a message that must not be missed, with a longer text that can be scrolled."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "Close"),  # no key that ends a word that is being typed
+        Binding("escape", "close", "Close"),  # never a key that someone may be typing
         Binding("up", "scroll(-1)", "Up", show=False),
         Binding("down", "scroll(1)", "Down", show=False),
         Binding("pageup", "scroll(-10)", "Page up", show=False),
@@ -122,7 +122,7 @@ class MessageDialog(_Dialog[None]):
     ]
 
     def __init__(self, title: str, message: str, text: str = "") -> None:
-        """Show a message, and `text` below it as it is."""
+        """Set up a message, with the unformatted `text` below it."""
         longer = (VerticalScroll(Static(Content(text)), can_focus=False),) if text else ()
         super().__init__(title, message, *longer)
 

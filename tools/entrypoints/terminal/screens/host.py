@@ -1,4 +1,4 @@
-"""What the screens ask of the application."""
+"""The screens' port to the application."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ class Host(Protocol):
     """The application, as its screens see it."""
 
     def clock(self) -> datetime:
-        """The time now, aware."""
+        """Return the current time, timezone-aware."""
 
     def others_waiting(self, session_id: str) -> int:
-        """Return how many sessions wait beside this one."""
+        """Return the number of other sessions that wait."""
 
     def say(self, message: str) -> None:
         """Show a message for some seconds."""
 
     def keep(self, draft: Draft) -> None:
-        """Keep a draft, on disk within a second."""
+        """Store a draft, on disk within a second."""
 
     def open_session(self, session_id: str) -> None:
         """Show a session's questions."""
 
     def step_session(self, answering: AnswerScreen, by: int) -> None:
-        """Show the questions of the session after this one in the queue, or before it."""
+        """Show the session `by` places after this one in the queue, which wraps around."""
 
     def review(self, answering: AnswerScreen) -> None:
-        """Show the answers before they are sent."""
+        """Show all answers for a review before they are sent."""
 
     def send(self, answering: AnswerScreen, answers: Sequence[UserAnswer]) -> None:
         """Send the answers of a session."""
 
     def ask_to_reject(self, waiting: WaitingSession, *, typed: Callable[[str], None]) -> None:
-        """Ask for a reason and reject a session; `typed` receives the reason as it is typed."""
+        """Ask for a reason and reject a session; `typed` receives the reason at each change."""
 
     def leave_session(self, answering: AnswerScreen) -> None:
         """Go back to the queue."""

@@ -1,4 +1,4 @@
-"""The first screen: which sessions wait."""
+"""The first screen: the waiting sessions."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class QueueScreen(Screen[None]):
     ]
 
     def __init__(self, host: Host, *, where: str) -> None:
-        """Show an empty queue of the sessions that are in `where`."""
+        """Set up the screen of an empty queue of the sessions in `where`."""
         super().__init__()
         self._host = host
         self._where = where
         self._listing: QueueListing | None = None
 
     def compose(self) -> ComposeResult:
-        """Make the list."""
+        """Yield the list and the lines around it."""
         yield Static(id="head")
         yield Static(id="columns")
         yield QueueView(clock=self._host.clock)
@@ -54,7 +54,7 @@ class QueueScreen(Screen[None]):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Begin with an empty list, and follow its cursor."""
+        """Show an empty list and follow its cursor."""
         self.watch(self.view, "cursor", self._write_note, init=False)
         self._write()
 
@@ -64,13 +64,13 @@ class QueueScreen(Screen[None]):
         return self.query_one(QueueView)
 
     def show(self, listing: QueueListing, drafts: set[str]) -> None:
-        """Show the queue as it is now."""
+        """Show a listing of the queue, and which sessions have drafts."""
         self._listing = listing
         self.view.show(listing.waiting, drafts)
         self._write()
 
     def on_resize(self) -> None:
-        """Fit the lines into the new size."""
+        """Fit the lines to the new size."""
         self._write()
 
     def _write(self) -> None:
@@ -91,7 +91,7 @@ class QueueScreen(Screen[None]):
         self._write_note()
 
     def _write_note(self) -> None:
-        """Say who asked the session at the cursor, from which folder, and what can't be read."""
+        """Show the number of unreadable sessions, and the asker of the session at the cursor."""
         listing = self._listing or QueueListing()
         parts = []
         if listing.unreadable:

@@ -1,4 +1,4 @@
-"""The list of waiting sessions: only the lines that are seen are drawn, however many wait."""
+"""The list of waiting sessions; draws visible lines only, however many sessions wait."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _SLOW_TICK_S: Final = 30.0
 
 
 def cursor_after(before: Sequence[str], cursor: int, after: Sequence[str]) -> int:
-    """Return where the cursor goes when the list changes: it stays on its session.
+    """Return the cursor's index after a change of the list: it stays on its session.
 
-    Where that session has ended it goes to the next one that still waits, else to the last.
+    If that session ended, the cursor moves to the next one that still waits, else to the last.
 
     Args:
-        before: The ids as they were.
-        cursor: Where it was.
-        after: The ids as they are.
+        before: The ids before the change.
+        cursor: The cursor's index before.
+        after: The ids after the change.
     """
     places = {session_id: index for index, session_id in enumerate(after)}
     for session_id in before[cursor:]:
@@ -55,10 +55,10 @@ def row_text(
     at_cursor: bool,
     limited: bool = False,
 ) -> str:
-    """Write a session's line, exactly `width` cells wide.
+    """Return a session's line, exactly `width` cells wide.
 
-    The columns: a mark at the cursor, the short id, how long it waits, with `limited` how much time
-    is left, how many questions, whether there is a draft, the titles.
+    The columns: cursor mark, short id, time waited, time left (with `limited` only), number of
+    questions, "draft" if there is one, titles.
     """
     ends_at = waiting.ends_at
     left = running((ends_at - now).total_seconds()) if ends_at is not None else ""
@@ -81,7 +81,7 @@ def row_text(
 
 
 def heading_text(width: int, *, limited: bool = False) -> str:
-    """Write the line above the sessions, exactly `width` cells wide."""
+    """Return the line of column headings, exactly `width` cells wide."""
     parts = [
         "  id      ",
         "waiting".rjust(_AGE_WIDTH),
@@ -93,7 +93,7 @@ def heading_text(width: int, *, limited: bool = False) -> str:
 
 
 class QueueView(ScrollView, can_focus=True):
-    """The waiting sessions, the oldest first."""
+    """The list of waiting sessions, in the order given to `show`."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"queue--row", "queue--cursor"}
@@ -122,7 +122,7 @@ class QueueView(ScrollView, can_focus=True):
     cursor: reactive[int] = reactive(0, repaint=False)
 
     def __init__(self, *, clock: Clock) -> None:
-        """Show nothing yet."""
+        """Set up an empty list."""
         super().__init__()
         self._clock = clock
         self._rows: tuple[WaitingSession, ...] = ()
@@ -131,11 +131,11 @@ class QueueView(ScrollView, can_focus=True):
 
     @property
     def limited(self) -> bool:
-        """Whether any of the sessions has a limit in time."""
+        """Whether any of the sessions has a time limit."""
         return any(one.ends_at is not None for one in self._rows)
 
     def on_mount(self) -> None:
-        """Have the ages grow, and the time that is left run."""
+        """Start updating the times waited and the times left."""
         self.set_interval(_TICK_S, self._tick)
 
     def _tick(self) -> None:
@@ -161,18 +161,18 @@ class QueueView(ScrollView, can_focus=True):
         return self._rows[self.cursor] if self._rows else None
 
     def select(self, session_id: str) -> None:
-        """Put the cursor on a session, if it is there."""
+        """Put the cursor on a session, if it is in the list."""
         for index, one in enumerate(self._rows):
             if one.session_id == session_id:
                 self.cursor = index
 
     def on_resize(self) -> None:
-        """Fit the width."""
+        """Fit the list to the new size and keep the cursor visible."""
         self.virtual_size = Size(self.scrollable_content_region.width, len(self._rows))
         self._keep_in_sight()
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line of those that are seen."""
+        """Return one visible line."""
         width = self.size.width
         index = y + round(self.scroll_offset.y)
         if index >= len(self._rows):
@@ -191,7 +191,7 @@ class QueueView(ScrollView, can_focus=True):
         return Strip([Segment(text, style + Style(meta={"row": index}))], width)
 
     async def on_click(self, event: events.Click) -> None:
-        """Move to the session that was clicked; open it at the second click."""
+        """Move the cursor to the clicked session; open it if the cursor is already there."""
         row = event.style.meta.get("row")
         if row == self.cursor:
             await self.run_action("screen.open")
@@ -203,7 +203,7 @@ class QueueView(ScrollView, can_focus=True):
         self.cursor += by
 
     def action_page(self, by: int) -> None:
-        """Move the cursor by what is seen at once."""
+        """Move the cursor by pages."""
         self.cursor += by * max(1, self.size.height - 1)
 
     def action_edge(self, to: int) -> None:
@@ -211,11 +211,11 @@ class QueueView(ScrollView, can_focus=True):
         self.cursor = 0 if to < 0 else len(self._rows)
 
     def validate_cursor(self, cursor: int) -> int:
-        """Keep the cursor on the list."""
+        """Clamp the cursor to the list."""
         return min(max(cursor, 0), max(0, len(self._rows) - 1))
 
     def watch_cursor(self, before: int, after: int) -> None:
-        """Draw the cursor where it is now, in sight."""
+        """Redraw the cursor at its new position and scroll it into view."""
         self.refresh_line(before)
         self.refresh_line(after)
         self._keep_in_sight()

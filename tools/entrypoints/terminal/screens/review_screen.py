@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ReviewScreen(Screen[int | None]):
-    """Shows all answers; gives the question that is to be changed, or None to go back."""
+    """Shows all answers; the result is the index of the question to change, or None to go back."""
 
     DEFAULT_CSS = """
     ReviewScreen {
@@ -42,7 +42,7 @@ class ReviewScreen(Screen[int | None]):
     ]
 
     def __init__(self, host: Host, answering: AnswerScreen) -> None:
-        """Show what was answered on `answering`."""
+        """Set up the review of the draft on `answering`."""
         super().__init__()
         self._host = host
         self._answering = answering
@@ -52,7 +52,7 @@ class ReviewScreen(Screen[int | None]):
         return self._answering.draft
 
     def compose(self) -> ComposeResult:
-        """Make the list."""
+        """Yield the list of answers and the verdict on them."""
         questions = self._answering.questions
         count = counted(len(questions), "answer")
         short = self._answering.waiting.session_id[:SHORT_ID]
@@ -64,7 +64,7 @@ class ReviewScreen(Screen[int | None]):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Begin at the first question without an answer."""
+        """Put the cursor on the first question without an answer."""
         rows = self.query_one(OptionList)
         rows.highlighted = (*self._draft.unanswered, 0)[0]
         rows.focus()
@@ -106,7 +106,7 @@ class ReviewScreen(Screen[int | None]):
         self.dismiss(None)
 
     def action_reject(self) -> None:
-        """Reject the session."""
+        """Ask for a reason and reject the session."""
         self._answering.action_reject()
 
     def action_send(self) -> None:

@@ -1,7 +1,7 @@
 "use strict";
-// The pages of `agentforge ui`: the exchange of what changed, dialogs and drafts.
-// Requests are htmx's; what comes back is exchanged part by part, so that what a person reads,
-// types or has opened stays as it is.
+// The pages of `agentforge ui`: replacement of changed parts, dialogs and drafts.
+// htmx sends the requests; responses replace the page part by part, so that whatever a person is
+// reading, typing or has opened is not disturbed.
 (() => {
   const DRAFT = "agentforge-draft:";
   const one = (selector, from = document) => from.querySelector(selector);
@@ -22,9 +22,9 @@
     }
   }
 
-  // ------------------------------------------------------------- exchanging what changed
-  const raw = new WeakMap(); // each part as the server wrote it
-  let stale = false; // something came while it was not to be exchanged
+  // ------------------------------------------------------------- replacing changed parts
+  const raw = new WeakMap(); // each part's HTML as the server sent it
+  let stale = false; // a new part arrived while the old one could not be replaced
 
   const isTyping = (element) =>
     element?.matches?.("textarea, select, input:not([type=checkbox], [type=radio])") === true;
@@ -39,7 +39,7 @@
     return selection !== null && !selection.isCollapsed && element.contains(selection.anchorNode);
   }
 
-  // What opens and closes, by its name: its id, or what stands on it and how often it was met.
+  // All `details` elements, named by id, else by summary, numbered among those of the same name.
   function foldings(element) {
     const met = new Map();
     return all("details", element).map((details) => {
@@ -169,8 +169,8 @@
     if (address && target.dataset.calm !== undefined) history.replaceState(null, "", address);
   });
 
-  // ------------------------------------------------------------------------------ hearing
-  // An EventSource can't send the key in a header, and an address is no place for it.
+  // ------------------------------------------------------------------------ change events
+  // `fetch` because an EventSource can't send the key in a header, and keys don't go in addresses.
   const rest = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
   let listening = false;
 
@@ -189,13 +189,13 @@
           return refuse();
         }
         if (answer.ok) {
-          if (one("#link").dataset.state !== "connecting") refresh(); // what was missed
+          if (one("#link").dataset.state !== "connecting") refresh(); // show what was missed
           state("live", "live");
           waits = 250;
           await read(answer.body);
         }
       } catch {
-        // the server has ended, or the machine slept: it is asked again
+        // the server has ended, or the machine slept: retry
       }
       state("lost", "no answer from the server");
       await rest(waits);
@@ -212,7 +212,7 @@
     }
   }
 
-  // A page that nobody sees asks for nothing until it is seen again.
+  // A hidden page requests nothing until it is visible again.
   let due = false;
   let rests = false;
   async function changed() {
@@ -281,7 +281,7 @@
     refresh();
   });
 
-  // A form that goes to another page; what was left empty does not stand in its address.
+  // A form that opens another page; its address omits empty fields.
   document.addEventListener("submit", (event) => {
     const { go, fields } = event.target.dataset;
     if (go === undefined) return;
@@ -314,7 +314,7 @@
   });
 
   // -------------------------------------------------------------------------------- drafts
-  // What is typed for a question is kept for this tab until it is sent.
+  // Text typed for a question is stored for this tab until it is sent.
   document.addEventListener("input", (event) => {
     const form = event.target.closest("form");
     if (form === null || form.dataset.calm !== undefined) return;
@@ -354,7 +354,7 @@
     }
   }
 
-  // --------------------------------------------------------------------------------- begin
+  // --------------------------------------------------------------------------------- start
   function begin() {
     one("#refused").hidden = true;
     for (const link of all(".top a[href]")) {

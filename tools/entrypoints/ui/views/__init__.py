@@ -1,1 +1,1 @@
-"""The pages of `agentforge ui`, each with its forms."""
+"""The pages of `agentforge ui` and their forms."""

@@ -1,7 +1,7 @@
-"""What a person does with a session or a question from a page: each is one call of the service.
+"""Actions of a person on a session or a question, each a single call of the service.
 
-A person acts on what the session is now, so an action is repeated on top of what another process
-saved meanwhile; a state that forbids it is said.
+If another process saved the session meanwhile, the action is repeated on the new state; a state
+that forbids the action raises an error.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from ..services import UiServices
 from .forms import Form, count_in, text_in
 
 _ATTEMPTS: Final = 4
-"""How often an action is tried when another process changes the session first."""
+"""Maximum number of attempts at an action if other processes change the session first."""
 
 
 @frozen(kw_only=True)
 class ActionDone:
-    """What an action did.
+    """The outcome of an action.
 
     Attributes:
-        say: What happened, in a sentence.
-        go: The page to go on at, or None: stay.
+        say: A sentence that says what happened.
+        go: The address of the page to open next; None to stay.
     """
 
     say: str
@@ -43,17 +43,11 @@ Act = Callable[[SessionManager, Form], ActionDone]
 
 
 def act_on_session(services: UiServices, form: Form, *, session_id: str, name: str) -> ActionDone:
-    """Do something with a session.
-
-    Args:
-        services: The sessions.
-        form: What was filled in.
-        session_id: Which session.
-        name: What: one of `ACTS`.
+    """Perform the action `name`, one of `ACTS`, on a session.
 
     Raises:
         PageNotFound: There is no such action.
-        AgentForgeError: It was not done; the error says what was kept and what to do.
+        AgentForgeError: The action failed; the error says what is unchanged and what to do.
     """
     act = ACTS.get(name)
     if act is None:
@@ -110,9 +104,9 @@ ACTS: Final[Mapping[str, Act]] = {
     "rewind": _rewind,
     "fork": _fork,
 }
-"""What can be done with a session, by its name in the address."""
+"""Actions on a session, by their names in the address."""
 _OF_OWN: Final = frozenset({"rewind", "fork"})
-"""What takes up what a session carries, and so is done with an own one only."""
+"""Actions that use content stored in a session, and so are allowed on own sessions only."""
 
 
 # ---------------------------------------------------------------------------------- questions
@@ -122,8 +116,8 @@ def answer_question(services: UiServices, form: Form, *, question_id: str) -> Ac
     """Answer a question session.
 
     Raises:
-        UnfitAnswers: What was filled in is no answer to some of its questions.
-        QuestionError: It was not answered; the error says why.
+        UnfitAnswers: Some of its questions have no valid answer in the form.
+        QuestionError: The answers were not stored; the error says why.
     """
     session = services.questions.get(question_id)
     replies = tuple(
@@ -148,7 +142,7 @@ def reject_question(services: UiServices, form: Form, *, question_id: str) -> Ac
 
 
 def reply_in(form: Form, index: int, question: Question) -> Reply:
-    """Return what was filled in for one of the questions."""
+    """Return the form's reply to the question at `index`; unknown choices are ignored."""
     text = text_in(form, f"text-{index}") or ""
     ask = text_in(form, f"ask-{index}")
     chosen = form.get(f"choice-{index}", [])
@@ -172,7 +166,7 @@ def _faults(
     answers: Sequence[UserAnswer],
     services: UiServices,
 ) -> dict[int, str]:
-    """Return why answers can't be taken, by question; the service's own rules judge them."""
+    """Return the faults of answers by question index, mostly by the service's own rules."""
     found: dict[int, str] = {}
     for index, (question, reply) in enumerate(zip(session.questions, replies, strict=True)):
         mine = [one for one in answers if one.question_index == index]

@@ -1,4 +1,4 @@
-"""What several pages are made of: rows of sessions, dialogs, fields and buttons."""
+"""Building blocks of several pages: rows of sessions, dialogs, fields and buttons."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _GOAL_CHARS: Final = 160
 
 
 def standing_badge(standing: SessionStanding) -> Element:
-    """Return where a session stands, as a word that stands out."""
+    """Return a badge for a session's standing."""
     return element("span", standing.words, class_="badge", data_state=standing.value)
 
 
 def row(name: str, badge: Element, what: Child, **cells: Child) -> Element:
-    """Return a line of a list.
+    """Return a row of a list.
 
     Args:
-        name: What the line is about, by its id.
-        badge: Where it stands.
-        what: What it is.
-        cells: The further cells by their classes.
+        name: The id of the row's subject.
+        badge: The subject's badge.
+        what: The content of the main cell.
+        cells: Further cells by their classes.
     """
     shown = {"what": what, **cells}
     parts = [element("div", cell, class_=kind) for kind, cell in shown.items()]
@@ -37,21 +37,21 @@ def row(name: str, badge: Element, what: Child, **cells: Child) -> Element:
 
 
 def session_link(head: SessionHead, goal: str | None) -> Element:
-    """Return a link to a session, by its title, else its goal, else its id."""
+    """Return a link to a session, named by its title, else its goal, else its id."""
     name = head.session_id
     title = head.title or first_line(goal) or name
     return element("a", title, href=f"/sessions/{name}", id=f"to-{name}")
 
 
 def session_about(head: SessionHead) -> Element:
-    """Return the id, the workflow and the tags of a session, on a line."""
+    """Return a line with a session's id, workflow and tags."""
     workflow = f" · {head.workflow_type}" if head.workflow_type else None
     tags = [element("span", one, class_="tag") for one in head.tags]
     return muted(element("code", head.session_id), workflow, tags, tag="p")
 
 
 def first_line(goal: str | None) -> str | None:
-    """Return the first line of a goal that is not blank, shortened; None if there is none."""
+    """Return the first non-blank line of a goal, shortened; None if there is none."""
     for line in (goal or "").splitlines():
         if line := line.strip():
             return line if len(line) <= _GOAL_CHARS else f"{line[: _GOAL_CHARS - 1]}…"
@@ -61,7 +61,7 @@ def first_line(goal: str | None) -> str | None:
 def unreadable(
     summary: Child, found: Sequence[tuple[str, object]], more: Child = None
 ) -> list[Element]:
-    """Return what can't be read, each with the reason, folded; nothing where there is none."""
+    """Return a folded list of unreadable sessions with the reasons; empty if there are none."""
     if not found:
         return []
     lines = [element("li", element("code", name), f" {error}") for name, error in found]
@@ -78,9 +78,9 @@ def search_form(
     """Return a form with a field for words, and further fields.
 
     Args:
-        label: What the words do.
-        words: What was written.
-        placeholder: What can be written.
+        label: The label of the field for words.
+        words: The field's value.
+        placeholder: The field's placeholder.
         fields: The further fields.
         attributes: The form's attributes.
     """
@@ -109,14 +109,21 @@ def search_form(
 
 
 def hidden_label(text: str, field: str) -> Element:
-    """Return a label of a field for those who can't see where it stands."""
+    """Return a field's label for screen readers only."""
     return element("label", text, for_=field, class_="visually-hidden")
 
 
 def select(
     name: str, options: Iterable[tuple[str, str]], chosen: str = "", *, id_: str | None = None
 ) -> Element:
-    """Return a choice of one of several values, each with its words."""
+    """Return a drop-down list.
+
+    Args:
+        name: The field's name.
+        options: The values with their labels.
+        chosen: The selected value.
+        id_: The element's id; the name if None.
+    """
     shown = [
         element("option", words, value=value, selected=value == chosen) for value, words in options
     ]
@@ -124,14 +131,14 @@ def select(
 
 
 def text_area(name: str, id_: str, label: str, **attributes: Attribute) -> Element:
-    """Return a field for some lines, which says in itself what can be written."""
+    """Return a field for a few lines, with its label as placeholder."""
     return element(
         "textarea", id=id_, name=name, rows=2, aria_label=label, placeholder=label, **attributes
     )
 
 
 def labelled(label: str, tag: str, **attributes: Attribute) -> Element:
-    """Return the field of a dialog that has the focus first, with its label."""
+    """Return a labelled field that gets the focus when its dialog opens."""
     return element("label", label, element(tag, **attributes, data_first=True), class_="field")
 
 
@@ -139,17 +146,17 @@ def labelled(label: str, tag: str, **attributes: Attribute) -> Element:
 
 
 def opener(text: str, dialog: str, id_: str, **attributes: Attribute) -> Element:
-    """Return the button that opens a dialog."""
+    """Return a button that opens a dialog."""
     return element("button", text, type="button", id=id_, data_dialog=dialog, **attributes)
 
 
 def submit(text: str, *, look: str = "main", id_: str | None = None) -> Element:
-    """Return the button that sends a form."""
+    """Return a button that submits its form."""
     return element("button", text, type="submit", class_=look, id=id_)
 
 
 def posting(address: str, target: str, *content: Child, **attributes: Attribute) -> Element:
-    """Return a form that is sent to an address, and the place in it that takes the outcome."""
+    """Return a form that is posted to an address; the response replaces the target's content."""
     return element(
         "form",
         content,
@@ -165,16 +172,16 @@ def posting(address: str, target: str, *content: Child, **attributes: Attribute)
 def dialog(
     name: str, title: str, text: str, *fields: Child, post: str, does: str, grave: bool = False
 ) -> Element:
-    """Return a dialog that asks before something is done.
+    """Return a dialog that confirms an action before it is performed.
 
     Args:
-        name: Its id.
-        title: What it asks.
-        text: What follows from it.
-        fields: The fields.
-        post: The address that does it.
-        does: What the button says that does it.
-        grave: Whether it can't be undone.
+        name: The dialog's id.
+        title: The question.
+        text: The consequences of the action.
+        fields: Further fields.
+        post: The action's address.
+        does: The label of the button that performs it.
+        grave: Whether to mark the button as dangerous.
     """
     cancel = element("button", "Cancel", type="button", class_="plain", data_close=True)
     form = posting(

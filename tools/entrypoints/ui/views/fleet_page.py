@@ -1,4 +1,4 @@
-"""The workers and jobs of a fleet, where the sessions are in a database that one works on."""
+"""The page of a fleet's workers and jobs, for sessions in a database."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _JOBS: Final = 200
 
 
 def fleet_view(services: UiServices, _: Form, __: str) -> View:
-    """Show the workers that are alive and the jobs.
+    """Return the page of live workers and of jobs.
 
     Raises:
-        PageNotFound: The sessions are in files, which no fleet works on.
-        StoreError: The store does not answer.
+        PageNotFound: The sessions are in files, for which there is no fleet.
+        StoreError: The store does not respond.
     """
     store = services.places.store
     if not services.in_database or store is None:

@@ -1,4 +1,4 @@
-"""What a person filled in, as it comes over the wire; read within bounds."""
+"""Parses submitted forms and address fields, within size limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def form_of(request: Request, *, most_bytes: int = MAX_BODY_BYTES) -> Form
     """Read the form of a request.
 
     Raises:
-        InvalidForm: It is too large, or no form.
+        InvalidForm: It is too large or not a form.
     """
     data = bytearray()
     async for part in request.stream():
@@ -31,10 +31,10 @@ async def form_of(request: Request, *, most_bytes: int = MAX_BODY_BYTES) -> Form
 
 
 def fields_in(text: str) -> Form:
-    """Read the fields of a form, or of what stands behind the `?` of an address.
+    """Parse the fields of a form or of an address's query string.
 
     Raises:
-        InvalidForm: It has too many fields.
+        InvalidForm: There are too many fields.
     """
     try:
         return parse_qs(text, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
@@ -43,16 +43,16 @@ def fields_in(text: str) -> Form:
 
 
 def text_in(form: Form, name: str) -> str | None:
-    """Return what was written in a field, without the space around it; None if nothing was."""
+    """Return a field's last value, stripped, with LF line ends; None if missing or blank."""
     text = "".join(form.get(name, [])[-1:]).replace("\r\n", "\n").strip()
     return text or None
 
 
 def count_in(form: Form, name: str, *, what: str) -> int:
-    """Return the number in a field, 1 or more.
+    """Return the positive whole number in a field; commas, spaces and underscores may group digits.
 
     Raises:
-        InvalidForm: It is none.
+        InvalidForm: The field holds no such number; the message names it as `what`.
     """
     text = (text_in(form, name) or "").replace(",", "").replace("_", "").replace(" ", "")
     if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and int(text) > 0):

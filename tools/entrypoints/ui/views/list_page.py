@@ -1,4 +1,4 @@
-"""The page of all sessions: what needs a person first, narrowed and sorted by the server."""
+"""The page of all sessions, filtered and sorted by the server; those that need a person first."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _UNREADABLE: Final = 20
 
 
 def list_view(services: UiServices, form: Form, _: str) -> View:
-    """Show the sessions that are wanted.
+    """Return the page of the sessions that the address requests.
 
     Raises:
-        InvalidForm: The address asks for what there can't be.
-        ReadError: The store refused.
+        InvalidForm: A field of the address is invalid.
+        ReadError: The store can't be read.
     """
     wanted = Wanted.of(form)
     with_goals = services.watch.with_goals
@@ -97,7 +97,7 @@ def _choice(
 
 
 def _standings(wanted: Wanted, found: Listed) -> Element:
-    """Return the states as switches, each with how many there are."""
+    """Return a checkbox for each standing, with the number of sessions."""
     chips = [
         element(
             "label",
@@ -159,7 +159,7 @@ def _phase(head: SessionHead) -> Child:
 
 
 def _budget(used: int, total: int) -> Child:
-    """Return a budget as a bar and in words."""
+    """Return a budget as a bar and as text."""
     unit = element("span", " tokens", class_="visually-hidden")
     return budget_bar(used, total), element("small", f"{used:,} of {total:,}", unit)
 

@@ -1,4 +1,4 @@
-"""The page of one session: what it is, what it waits for, what can be done with it."""
+"""The page of one session: its record, what it waits for, and the actions on it."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .question_forms import question_card
 
 
 def session_view(services: UiServices, _: Form, session_id: str) -> View:
-    """Show a session.
+    """Return the page of a session.
 
     Raises:
-        SessionNotFound: There is none of this id.
-        SessionCorrupted: It can't be read.
-        InvalidSessionId: It is no id.
+        SessionNotFound: No session has this id.
+        SessionCorrupted: The session can't be read.
+        InvalidSessionId: The id is malformed.
     """
     manager, store = services.manager(), services.store
     session = manager.load(session_id)
@@ -62,7 +62,7 @@ def session_view(services: UiServices, _: Form, session_id: str) -> View:
 
 
 def _needs(services: UiServices, session: SessionContext) -> list[Element]:
-    """Return what the session needs of a person, first."""
+    """Return what the session needs from a person: its questions, and a command to continue it."""
     session_id, store = session.session_id, services.store
     asked = services.questions_of(session_id)
     found = [question_card(services, one, linked=False) for one in asked]
@@ -84,7 +84,7 @@ def _needs(services: UiServices, session: SessionContext) -> list[Element]:
 
 
 def _actions(session: SessionContext, *, read_only: bool) -> Actions:
-    """Return what the page offers; nothing is changed where the server is read-only."""
+    """Return the page's controls and links; links only if the server is read-only."""
     if read_only:
         return Actions(address_of="/sessions/{}".format)
     return Actions(

@@ -1,4 +1,4 @@
-"""What a prune would remove and why. Nothing is removed from here: the page names the command."""
+"""The page of what a prune would remove and why. It removes nothing; it names the command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMES: Final = {
     "questions": "Question sessions",
 }
 Rules: TypeAlias = Mapping[str, int]
-"""The rules that are tried, by their fields: those of `_RULES`, where they are given."""
+"""The values of the rules given, by their fields in `_RULES`."""
 _RULES: Final = {
     "older_than": ("Older than, in days", "--older-than", "d"),
     "keep_last": ("Keep the newest", "--keep-last", ""),
@@ -38,10 +38,10 @@ _RULES: Final = {
 
 
 def prune_view(services: UiServices, form: Form, _: str) -> View:
-    """Show what would go by the rules of the address, or by the kinds' own.
+    """Return the page of what a prune by the address's rules, or else by default, would remove.
 
     Raises:
-        InvalidForm: A rule is none.
+        InvalidForm: A rule's value is invalid.
     """
     rules = _rules_in(form)
     options = [
@@ -81,7 +81,7 @@ def _rules_in(form: Form) -> Rules:
 
 
 def _policy(kind: PruneKind, rules: Rules) -> RetentionPolicy:
-    """Return what the rules mean for a kind, as for `agentforge prune`."""
+    """Return a kind's policy under the rules, the same as that of `agentforge prune`."""
     if kind.max_age_hours is None:
         return RetentionPolicy()
     if not rules:
@@ -163,7 +163,7 @@ def _row(kind: str, one: Decision) -> Sequence[Child]:
 
 
 def _rest(found: PruneResult) -> Child:
-    """Return what is left alone, with the reason, and what could not be looked at."""
+    """Return the sessions skipped or unreadable, grouped by reason."""
     ids: dict[str, list[str]] = {}
     for one in found.skipped:
         why = f"left alone, {str(one.reason).replace('_', ' ')}"

@@ -1,4 +1,4 @@
-"""The questions that wait, each as a form to answer or decline it right there."""
+"""The waiting questions, each with a form to answer or decline it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .controls import (
 from .forms import Form
 
 OTHER: Final = "other"
-"""The value of the choice that stands for a person's own words."""
+"""The value of the choice for an answer in the person's own words."""
 _MOST_CHARS: Final = 20_000
 _ASKS: Final = (
     ("", "No, answer"),
@@ -41,10 +41,10 @@ _ASKS: Final = (
 
 
 def questions_view(services: UiServices, _: Form, __: str) -> View:
-    """Show all questions that wait for an answer.
+    """Return the page of all questions that wait for an answer.
 
     Raises:
-        QuestionError: What keeps them refused.
+        QuestionError: The questions' store can't be read.
     """
     cards = [question_card(services, one) for one in services.pending]
     title = f"{counted(len(cards), 'question')} waiting" if cards else "Questions"
@@ -57,12 +57,12 @@ def questions_view(services: UiServices, _: Form, __: str) -> View:
 
 
 def question_card(services: UiServices, one: QuestionSession, *, linked: bool = True) -> Element:
-    """Return a question session as a card of its own.
+    """Return a question session as a card, with a form unless the server is read-only.
 
     Args:
-        services: What is shown.
+        services: The question's services.
         one: The question session.
-        linked: Whether to name the agent session that asks.
+        linked: Whether to name the asker.
     """
     limit_s = services.questions.config.session_timeout_s
     end = when(one.created_at + timedelta(seconds=limit_s)) if limit_s else None
@@ -83,7 +83,7 @@ def question_card(services: UiServices, one: QuestionSession, *, linked: bool = 
 
 
 def _asker(one: QuestionSession) -> Element | None:
-    """Return who asks: an agent session, or what works in a folder."""
+    """Return the asker: a link to its agent session, else its folder, else None."""
     session_id, folder = asked_for(one), one.working_directory
     if session_id is not None:
         return element("a", session_id, href=f"/sessions/{session_id}")
@@ -130,7 +130,7 @@ def _form(one: QuestionSession) -> Child:
 
 
 def _field(name: str, index: int, question: Question) -> Element:
-    """Return one question: its options, the person's own words, and asking back."""
+    """Return the fields of one question: options, own words, and asking back."""
     place, many = f"{name}-{index}", question.multi_select
     first = first_recommended(question.labels)
     options = [
@@ -202,7 +202,7 @@ def _asking_back(place: str, index: int) -> Element:
 
 
 def fault_marks(error: UnfitAnswers) -> list[Element]:
-    """Return the places beside the questions, with what is wrong with each answer."""
+    """Return replacements for the fault texts of all questions; empty for valid answers."""
     return [
         element(
             "p",

@@ -1,7 +1,7 @@
-"""The page of a search: words in goals, histories, questions and answers, each where it stands.
+"""The search page: words found in goals, histories, questions and answers, each in its context.
 
-Its text is what agents and people wrote: it stands in the page as text, and the marks are cut from
-it by their places.
+Passages were written by agents and people, so they are inserted as text only; matches are marked
+by position.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from .controls import row, search_form, session_about, session_link, standing_ba
 from .forms import Form
 
 LIMIT: Final = 50
-"""The most sessions and question sessions that are shown."""
+"""Maximum number of sessions and question sessions shown."""
 _PARTS: Final = {Place.HISTORY: "history", Place.ARTIFACT: "files"}
-"""The part of a session's page that has what is found in a place."""
+"""The section of a session's page that shows the content of a place."""
 
 
 def search_view(services: UiServices, form: Form, _: str) -> View:
-    """Show what a search finds, the last changed first.
+    """Return the page of a search's matches, last changed first.
 
     Raises:
         InvalidSearch: There are too many words.
-        InvalidForm: The address asks for what there can't be.
-        ReadError: The store of the sessions refused.
-        QuestionError: The store of the question sessions refused.
+        InvalidForm: A field of the address is invalid.
+        ReadError: The sessions' store can't be read.
+        QuestionError: The question sessions' store can't be read.
     """
     wanted = Wanted.of(form)
     text = " ".join(" ".join(form.get("q", [])).split())
