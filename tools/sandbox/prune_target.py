@@ -192,9 +192,9 @@ def prune_sessions(
 ) -> PruneResult:
     """Delete the workspaces of sessions that have not been used for some time.
 
-    Skipped, and never deleted, is a workspace without valid metadata, of another user, or with
-    something mounted in it; also one that is in use by an execution, pinned, or dated in the
-    future. An unreadable one is an error. Links are never followed.
+    A workspace is skipped, and never deleted, if its metadata is missing or invalid, if it belongs
+    to another user or has something mounted in it; also if an execution is using it, or if it is
+    pinned or dated in the future. An unreadable workspace is an error. Links are never followed.
 
     Args:
         older_than_hours: Delete sessions whose last success is longer ago than this; hours, 0 or

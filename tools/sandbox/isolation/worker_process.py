@@ -155,7 +155,7 @@ class WorkerProcess:
         except (WorkerEnded, SandboxError):
             raise
         except BaseException:
-            self.kill()  # the caller leaves: no one reads the answer
+            self.kill()  # the caller leaves; the answer is not read
             raise
 
     def _answer(self, request: Request, deadline: _Deadline) -> SandboxResult:
@@ -196,7 +196,7 @@ class WorkerProcess:
         self._connection.close()
 
     def make_ready(self, template: PreparedFile) -> None:
-        """Tell the worker to load what every sandbox needs, without waiting for it.
+        """Make the worker load what every sandbox needs, without waiting for it.
 
         Args:
             template: What its interpreters start from; its files are sent as descriptors.
