@@ -52,7 +52,7 @@ class SandboxUnavailable(SandboxError, RuntimeError):
 
 
 class WorkspaceBusy(SandboxError, TimeoutError, kind=ErrorKind.CONFLICT):
-    """Something else held the workspace for the whole wait; nothing was changed."""
+    """Others held the workspace for the full wait; nothing was done."""
 
     message = """workspace {path!r}: {held_by} still used it after {waited_s:.1f} s. No code ran and
     nothing was changed; wait for the execution or deletion there to end, raise busy_timeout_s, or
@@ -89,7 +89,7 @@ class SandboxClosed(SandboxError, RuntimeError):
 
 
 class InvalidSessionId(SandboxError, InvalidIdentifier, kind=ErrorKind.USAGE):
-    """A session id cannot name a workspace; the file system was not accessed."""
+    """A sandbox session's id cannot name a workspace; the file system was not accessed."""
 
     message = """the session id {given!r} was refused: it must have 1 to 128 letters, digits, '-'
     and '_', the first of them a letter or digit. Nothing was touched; use an id that
@@ -97,7 +97,7 @@ class InvalidSessionId(SandboxError, InvalidIdentifier, kind=ErrorKind.USAGE):
 
 
 class PathEscapesWorkspace(SandboxError, ValueError, kind=ErrorKind.USAGE):
-    """A path leads, or may lead, outside a session's workspace; nothing was changed."""
+    """A path leads, or may lead, out of the workspace; nothing was read or changed."""
 
     message = """the path {relative_path!r} escapes the session's workspace: {reason}. Nothing was
     read or changed; name a path below the workspace that leads over no link"""
@@ -106,7 +106,7 @@ class PathEscapesWorkspace(SandboxError, ValueError, kind=ErrorKind.USAGE):
 
 
 class ReservedSessionPath(SandboxError, ValueError, kind=ErrorKind.USAGE):
-    """A path names the session's metadata, which is not one of its files; nothing was changed."""
+    """A path names a sandbox session's metadata; nothing was read or changed."""
 
     message = """the path {relative_path!r} is reserved: it names the session's metadata. Nothing
     was read or changed; use read_session_metadata or repair_session_metadata"""
@@ -114,7 +114,7 @@ class ReservedSessionPath(SandboxError, ValueError, kind=ErrorKind.USAGE):
 
 
 class SessionWorkspaceMissing(SandboxError, FileNotFoundError):
-    """A session has no workspace under the workspace root."""
+    """A sandbox session has no workspace under the workspace root."""
 
     message = "no session has a workspace by the id {session_id!r}"
     session_id: str
@@ -126,7 +126,7 @@ class SessionWorkspaceMissing(SandboxError, FileNotFoundError):
 
 
 class CorruptedMetadata(SandboxError, ValueError):
-    """A session's metadata exists but is invalid; it was left unchanged."""
+    """A sandbox session's metadata exists but is invalid; it was left unchanged."""
 
     message = """the metadata of session {session_id} cannot be used: {reason}. It was left as it
     is; {remedy}"""
@@ -144,7 +144,7 @@ class CorruptedMetadata(SandboxError, ValueError):
 
 
 class UnreadableMetadata(CorruptedMetadata, retryable=True):
-    """The system refused to read a session's metadata; its content is unknown."""
+    """The system refused to read a sandbox session's metadata; its content is unknown."""
 
     def __init__(self, session_id: str, cause: OSError) -> None:
         self.errno = cause.errno

@@ -1,4 +1,4 @@
-"""Session workspaces for the prune engine: old ones are deleted, undatable ones never.
+"""Sandbox session workspaces for the prune engine: old ones go, undatable ones are skipped.
 
     result = prune_sessions(older_than_hours=24, workspace_root=Path("workspace"), dry_run=True)
 
@@ -61,7 +61,7 @@ _INCOMING: Final = re.compile(rf"{re.escape(INCOMING_PREFIX)}[0-9a-f]{{1,32}}")
 
 @frozen
 class SandboxTarget:
-    """The session workspaces under a workspace root. Implements `prune.PruneTarget`."""
+    """The workspaces of sandbox sessions under a root. Implements `prune.PruneTarget`."""
 
     root: Path = DEFAULT_ROOT
     kind: str = KIND
@@ -72,7 +72,7 @@ class SandboxTarget:
         return is_uuid(name)
 
     def stray_age(self, name: str) -> timedelta | None:
-        """Return the age at which a half-made or half-deleted leftover counts as abandoned."""
+        """Return the age from which a leftover counts as abandoned; None if it is not one."""
         if is_discarded(name):
             return timedelta(0)
         return ABANDONED_AFTER if _INCOMING.fullmatch(name) else None
@@ -190,7 +190,7 @@ def prune_sessions(
     archiver: Archiver | None = None,
     outside: Outside | None = None,
 ) -> PruneResult:
-    """Delete the workspaces of sessions that have not been used for some time.
+    """Delete the workspaces of sandbox sessions that have not been used for some time.
 
     A workspace is skipped, and never deleted, if its metadata is missing or invalid, if it belongs
     to another user or has something mounted in it; also if an execution is using it, or if it is
@@ -211,7 +211,7 @@ def prune_sessions(
 
     Returns:
         What was deleted, what was not, and why; its `str()` is a summary for people. If another
-        prune held the root for the whole wait, it is `busy`, and nothing was deleted.
+        prune held the root for the full wait, the result is `busy` and nothing was deleted.
 
     Raises:
         InvalidPolicy: A number is out of range, or both an age and a policy are given; nothing was
@@ -262,7 +262,7 @@ def archive_sessions(
     clock: Clock | None = None,
     outside: Outside | None = None,
 ) -> PruneResult:
-    """Move the workspaces of old sessions into compressed archives, one for each.
+    """Move the workspaces of old sandbox sessions into compressed archives, one for each.
 
     An archive is read back and verified before its workspace is deleted. A session that can't be
     archived is not deleted, and is in the result's `errors`. `restore_session` restores one.
@@ -302,7 +302,7 @@ def restore_session(
     *,
     outside: Outside | None = None,
 ) -> Path:
-    """Restore a session from an archive of `archive_sessions`; the archive remains.
+    """Restore a sandbox session from an archive of `archive_sessions`; the archive remains.
 
     Its metadata has the old date: a prune by age would delete it again.
 

@@ -6,7 +6,7 @@
     get_session_sandbox(session_id).execute("print(open('state.txt').read())")
     delete_session_workspace(session_id)
 
-There is no registry: a session is its directory under the workspace root.
+There is no registry: a sandbox session is its directory under the workspace root.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _TAKEN: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.E
 
 @frozen
 class _Session:
-    """A session's workspace in its root; creates it and updates its metadata."""
+    """A sandbox session's workspace in its root; creates it and updates its metadata."""
 
     session_id: str
     root: Path
@@ -193,7 +193,7 @@ def _record_of(result: SandboxResult) -> ExecutionRecord:
 
 
 class SessionSandbox(Sandbox):
-    """A sandbox over a session's workspace; created by the functions of this module.
+    """A sandbox over a sandbox session's workspace; created by this module's functions.
 
     Besides what any `Sandbox` does, its results have `metadata["session_id"]`, the events of its
     executions go to the session's logger with the session's id, and every success advances the
@@ -216,7 +216,7 @@ class SessionSandbox(Sandbox):
 
     @property
     def session_id(self) -> str:
-        """The session this sandbox belongs to."""
+        """The sandbox session that this sandbox belongs to."""
         return self._session_id
 
     def __repr__(self) -> str:
@@ -235,7 +235,7 @@ def create_session_sandbox(
     rich_metadata: bool = False,
     **options: Unpack[SandboxOptions],
 ) -> tuple[str, Sandbox]:
-    """Create a session: a workspace with metadata, and a sandbox over it; nothing runs yet.
+    """Create a sandbox session: a workspace with metadata, and a sandbox; nothing runs yet.
 
     The workspace appears atomically. If its metadata cannot be written, a warning is logged and the
     session has none.
@@ -287,7 +287,7 @@ def get_session_sandbox(
     rich_metadata: bool = False,
     **options: Unpack[SandboxOptions],
 ) -> Sandbox:
-    """Create a sandbox over a session's workspace; nothing runs yet.
+    """Create a sandbox over a sandbox session's workspace; nothing runs yet.
 
     An existing workspace is used unchanged, and gets no metadata if it has none. A missing one is
     created as by `create_session_sandbox`, which also documents the arguments.

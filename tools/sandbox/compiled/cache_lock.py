@@ -42,7 +42,7 @@ def making(
     waits: bool = True,
     said_after_s: float = SAID_AFTER_SECONDS,
 ) -> Iterator[bool]:
-    """Hold the lock while this process builds what is missing; wait for any other holder.
+    """Hold the lock while this process builds what is missing; by default, wait for it.
 
     Yields whether the lock is held. It is not if there is no directory, or the directory takes no
     lock file.

@@ -1,7 +1,7 @@
 """The interpreter's module as native code: loaded from the cache, or compiled into it.
 
 The native code runs without further checks, so its file must belong to this user alone. Compiling
-takes minutes, so only a file that is not right is recompiled, and the log says why. If the system
+takes minutes, so only a missing or invalid file is recompiled, and the log says why. If the system
 cannot load the file now, that is an error.
 """
 
@@ -106,7 +106,7 @@ def compile_module(
         locked: Whether `cache_lock.making` holds the cache directory.
 
     Raises:
-        SandboxUnavailable: The module is missing, or not what it should be.
+        SandboxUnavailable: The module is missing, or does not match its digest.
     """
     name = compiled_name(files.digests)
     module = engine.compile(files.module())

@@ -47,7 +47,7 @@ class TurnLimits(NamedTuple):
 
     Attributes:
         fuel: Instructions, and the host's work for the guest.
-        seconds: Time; None for no limit.
+        seconds: Wall-clock seconds; None for no limit.
         output_bytes: How much of each stream is stored.
         cancel: Ends the turn early once set.
     """

@@ -245,7 +245,7 @@ class GuestInterpreter:
         return self._is_proven
 
     def restore(self) -> bool:
-        """Reset it to its opened state; see `Interpreter`."""
+        """Reset it to its opened state; return False if it cannot be reused."""
         machine = self._machine
         if machine is None or self.ended is not None:
             return False
@@ -308,7 +308,7 @@ class GuestInterpreter:
         return tree
 
     def _tree_of(self, services: GuestServices) -> HostTree:
-        """Return the workspace's tree: the current one, with its open files, if it is for it."""
+        """Return the workspace's tree; reuse the current one, with its open files, if it fits."""
         tree, served = self._workspace, services.files
         if tree is not None and tree.resolver.is_root(served.root):
             tree.serve_again(served.room, served.changes)

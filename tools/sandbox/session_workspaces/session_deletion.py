@@ -1,4 +1,4 @@
-"""Delete session workspaces, and leftovers of processes that died half-way."""
+"""Delete workspaces of sandbox sessions, and leftovers of processes that died half-way."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def delete_session_workspace(
     clock: Clock = utc_now,
     fs: SessionFileSystem = OS_FILES,
 ) -> None:
-    """Delete a session's workspace and its content; do nothing if there is none.
+    """Delete a sandbox session's workspace and its content; do nothing without one.
 
     Waits for an execution running in the workspace, in this process or another, and blocks new
     ones. The workspace is first renamed out of sight, so it never appears half-deleted. Links in it
@@ -73,7 +73,7 @@ def delete_session_workspace(
         InvalidSessionId: The id cannot name a workspace; the file system was not accessed.
         PathEscapesWorkspace: The workspace's path is a symbolic link; it was not removed.
         NotADirectoryError: The path is a file; it was not removed.
-        WorkspaceBusy: An execution ran in it for the whole wait; nothing was deleted.
+        WorkspaceBusy: An execution ran in it for the full wait; nothing was deleted.
         WorkspaceError: It cannot be opened or locked; nothing was deleted.
         DurableError: It could not be deleted, or only in part; the error says which.
     """

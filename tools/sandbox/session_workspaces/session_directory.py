@@ -1,4 +1,4 @@
-"""A session's workspace, opened for the host: the only way to everything in it.
+"""A sandbox session's workspace, opened for the host: the only way to everything in it.
 
 A guest may have left anything in its workspace, links included, and may be running now. So no path
 is ever passed to the system: every directory on the way is opened by descriptor without following a
@@ -32,7 +32,7 @@ from .deferred_close import close_later
 from .session_paths import validate_session_id
 
 DEFAULT_ROOT: Final = Path("workspace")
-"""The directory of session workspaces, unless the caller names another."""
+"""The directory of sandbox sessions' workspaces, unless the caller names another."""
 
 INCOMING_PREFIX: Final = ".incoming-"
 """Prefix of names, in the workspace root, of content not yet moved into place."""
@@ -87,7 +87,7 @@ OS_FILES: Final = OsSessionFileSystem()
 
 
 class SessionDirectory(NamedTuple):
-    """A session's workspace, open.
+    """A sandbox session's workspace, open.
 
     Attributes:
         root_fd: The workspace root.
@@ -115,7 +115,7 @@ def random_token() -> str:
 def open_session(
     session_id: str, workspace_root: str | os.PathLike[str], *, fs: FileSystem = OS_FILES
 ) -> Iterator[SessionDirectory]:
-    """Open a session's workspace for the block.
+    """Open a sandbox session's workspace for the block.
 
     Args:
         session_id: The session.

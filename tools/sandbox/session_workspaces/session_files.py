@@ -1,4 +1,4 @@
-"""Host access to a session's workspace: list, read, write and delete by relative path."""
+"""Host access to a sandbox session's workspace: list, read, write and delete files."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def list_session_files(
     *,
     fs: SessionFileSystem = OS_FILES,
 ) -> list[str]:
-    """Return the regular files in a session's workspace.
+    """Return the regular files in a sandbox session's workspace.
 
     Directories, links, pipes and the metadata are not listed, and no link is followed.
 
@@ -143,7 +143,7 @@ def read_session_file(
     max_bytes: int = MAX_READ_BYTES,
     fs: SessionFileSystem = OS_FILES,
 ) -> bytes:
-    """Read a file of a session's workspace; never block on a pipe.
+    """Read a file of a sandbox session's workspace; never block on a pipe.
 
     Args:
         session_id: The session.
@@ -224,7 +224,7 @@ def write_session_file(
     *,
     fs: SessionFileSystem = OS_FILES,
 ) -> None:
-    """Write a file into a session's workspace, creating directories on the way.
+    """Write a file into a sandbox session's workspace, creating directories on the way.
 
     A reader sees the old content or the new, never a part: the content is written outside every
     workspace and renamed into place. It is not synced: after a power failure the file may have the
@@ -293,7 +293,7 @@ def delete_session_path(
     *,
     fs: SessionFileSystem = OS_FILES,
 ) -> None:
-    """Delete a file or a directory of a session's workspace.
+    """Delete a file or a directory of a sandbox session's workspace.
 
     A directory with content is first renamed out of the workspace, so it disappears at once, and
     then emptied. Links in it are deleted, never followed.

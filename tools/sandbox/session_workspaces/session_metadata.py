@@ -1,4 +1,4 @@
-"""A session's metadata: the file's format, written and parsed as text.
+"""A sandbox session's metadata: the file's format, written and parsed as text.
 
 `session_metadata_file` reads and writes the file itself.
 """
@@ -30,7 +30,7 @@ _FIELDS: Final = ("session_id", "created_at", "updated_at", "version")
 
 @frozen(kw_only=True)
 class SessionMetadata:
-    """The metadata of a session.
+    """The metadata of a sandbox session.
 
     Attributes:
         session_id: The session, which is also the name of its workspace.

@@ -1,4 +1,4 @@
-"""When a session was created and last used: `.metadata.json` at its workspace's top.
+"""When a sandbox session was created and last used: `.metadata.json` in its workspace.
 
 The file is advisory: nothing fails because it is missing or invalid. It is replaced atomically but
 not synced. It is the host's alone: a guest does not see it.
@@ -56,7 +56,7 @@ from .session_metadata import (
 from .session_paths import validate_session_id
 
 METADATA_NAME: Final = HIDDEN_NAME
-"""The host's own file at the top of a session's workspace."""
+"""The host's own file at the top of a sandbox session's workspace."""
 
 UPDATE_LOCK_TIMEOUT_S: Final = 1.0
 """How long an update waits for another of the same session, in seconds."""
@@ -134,7 +134,7 @@ def read_session_metadata(
     *,
     fs: SessionFileSystem = OS_FILES,
 ) -> SessionMetadata | None:
-    """Read a session's metadata.
+    """Read a sandbox session's metadata.
 
     Args:
         session_id: The session.
@@ -178,7 +178,7 @@ def touch_session_metadata(
     lock_timeout_s: float = UPDATE_LOCK_TIMEOUT_S,
     execution: ExecutionRecord | None = None,
 ) -> datetime | None:
-    """Advance a session's `updated_at`; every other field keeps its value.
+    """Advance a sandbox session's `updated_at`; every other field keeps its value.
 
     The new time is later than the old one, whatever the clock says. Updates of one session wait for
     each other. Invalid metadata and system errors are logged, never raised. A session without

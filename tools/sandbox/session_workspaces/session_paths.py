@@ -1,4 +1,4 @@
-"""Session ids, and paths and patterns in a session's workspace; no file system access."""
+"""Ids of sandbox sessions, and paths and patterns in their workspaces; no file system access."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DRIVE: Final = re.compile(r"[A-Za-z]:(/|\Z)")
 
 
 def validate_session_id(session_id: object) -> str:
-    """Return the session id if it can name a workspace.
+    """Return a sandbox session's id if it can name a workspace.
 
     Raises:
         InvalidSessionId: It cannot.
@@ -28,7 +28,7 @@ def validate_session_id(session_id: object) -> str:
 
 
 def validate_session_path(relative_path: str) -> Path:
-    r"""Return the normal form of a path in a session's workspace.
+    r"""Return the normal form of a path in a sandbox session's workspace.
 
     Backslashes count as slashes; `.`, empty components and `x/..` are removed. Links are not
     checked here: they are refused when the path is opened.

@@ -1,4 +1,4 @@
-"""Recreate a session's metadata from the times of the files in its workspace."""
+"""Recreate a sandbox session's metadata from the times of the files in its workspace."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def repair_session_metadata(
     clock: Clock = utc_now,
     fs: SessionFileSystem = OS_FILES,
 ) -> RepairResult:
-    """Create a session's metadata if it has none, or none that is valid.
+    """Create a sandbox session's metadata if it has none, or none that is valid.
 
     The times come from the files in the workspace: the oldest modification becomes the creation,
     the newest the last use; a workspace without files uses its own modification time for both.

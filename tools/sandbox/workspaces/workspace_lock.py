@@ -65,7 +65,7 @@ def claim(
         given_up: Called while waiting; the wait ends once it returns True.
 
     Raises:
-        WorkspaceBusy: Others held it for the whole wait.
+        WorkspaceBusy: Others held it for the full wait.
         WorkspaceError: It is missing, or not a directory.
     """
     wait = _Wait(path, timeout_s, time.monotonic() + timeout_s, given_up)

@@ -101,7 +101,7 @@ def measure_tree(
 
     Args:
         directory: A descriptor of it; it stays open.
-        max_entries: Where counting stops; the returned number is then one more.
+        max_entries: Where counting stops; the number of entries returned is then one more.
         tick: Called before each entry; an exception from it ends the walk.
     """
     total = 0

@@ -411,7 +411,7 @@ class Descriptors:
             descriptor.node.close()
 
     def close_all(self) -> None:
-        """Close all, ignoring errors; a node records itself what a failed close lost."""
+        """Close all, ignoring errors; each node records what its failed close lost."""
         left, self._open = self._open, {}
         for each in left.values():
             with contextlib.suppress(OSError):

@@ -11,7 +11,7 @@ from .quota import Account, Meter
 from .upkeep import BYTES_OF_A_STEP, Upkeep
 
 OF_A_NODE: Final = 1024
-"""Bytes charged for a file, directory or link in memory besides its content."""
+"""Bytes charged for a node in memory besides its content: its record and the longest name."""
 
 OF_A_NAME: Final = 512
 """Bytes charged for another name of a file."""
