@@ -300,7 +300,7 @@ class _Call:
             self._failure = self._refusal() or self._carry_out()
         except Skipped:
             self._failure = "cancelled", f"{self.offer.tool.name} was not run"
-        except BaseException:  # noqa: BLE001 (a thread has no caller; it may contain secrets)
+        except BaseException:  # noqa: BLE001 (a thread has no caller; its text may hold secrets)
             self._failure = "tool_error", _internal(self.offer.tool.name)
         finally:
             with self._offered.lock:

@@ -1,7 +1,7 @@
 """A worker process: runs executions for a host process, one by one, over one socket.
 
-Started by `worker_process`. It inherits only its socket and the environment variables that locate
-the compiled interpreter, and limits itself before anything runs. It ends when the socket closes.
+Started by `worker_process`. It inherits only its socket and the environment that `WorkerStart.now`
+chooses, and limits itself before anything runs. It ends when the socket closes.
 """
 
 from __future__ import annotations
