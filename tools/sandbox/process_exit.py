@@ -1,4 +1,4 @@
-"""Ending a process in which code has run in the sandbox."""
+"""End a process in which code has run in the sandbox."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from typing import NoReturn
 
 
 def end_process(code: int) -> NoReturn:
-    """End this process with an exit code; to be called in the main thread, as the last thing.
+    """End this process with an exit code; call it last, on the main thread.
 
-    As at the end of a script all threads but daemons are waited for, `atexit`'s functions are
-    called and the standard streams are written out. The interpreter is not finalized, which takes
-    longer than a short command: what waits for its objects' destructors, as a file that was not
-    closed, is lost.
+    As at a script's end, non-daemon threads are waited for, `atexit` functions run and the standard
+    streams are flushed. The interpreter is not finalized, which would take longer than a short
+    command: anything left to destructors, such as flushing an unclosed file, is lost.
 
     Args:
         code: The exit code, 0 to 255.

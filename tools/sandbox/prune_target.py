@@ -1,9 +1,9 @@
-"""Session workspaces for the prune engine: what is old goes, what can't be dated stays.
+"""Sandbox session workspaces for the prune engine: old ones go, undatable ones are skipped.
 
     result = prune_sessions(older_than_hours=24, workspace_root=Path("workspace"), dry_run=True)
 
-A workspace is dated by the `updated_at` of its `.metadata.json`. Only directories named like a
-session id of ours (a UUID, as `create_session_sandbox` writes it) are looked at.
+A workspace's date is the `updated_at` of its `.metadata.json`. Only directories named like our
+session ids (a UUID, as `create_session_sandbox` writes it) are considered.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ KIND: Final = "sandbox"
 
 
 class _Unnamed(float):
-    """An age that the caller did not name."""
+    """A default age, as opposed to one that the caller passed."""
 
 
 DEFAULT_AGE_HOURS: Final[float] = _Unnamed(24.0)
-"""How old a session is, in hours, before it goes when the caller names no age."""
+"""The age, in hours, from which sessions are deleted by default."""
 
 _INCOMING: Final = re.compile(rf"{re.escape(INCOMING_PREFIX)}[0-9a-f]{{1,32}}")
 
 
 @frozen
 class SandboxTarget:
-    """The session workspaces under a workspace root. Implements `prune.PruneTarget`."""
+    """The workspaces of sandbox sessions under a root. Implements `prune.PruneTarget`."""
 
     root: Path = DEFAULT_ROOT
     kind: str = KIND
@@ -72,13 +72,13 @@ class SandboxTarget:
         return is_uuid(name)
 
     def stray_age(self, name: str) -> timedelta | None:
-        """Return how old something half made or half deleted is when its maker is dead."""
+        """Return the age from which a leftover counts as abandoned; None if it is not one."""
         if is_discarded(name):
             return timedelta(0)
         return ABANDONED_AFTER if _INCOMING.fullmatch(name) else None
 
     def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable:
-        """Date a workspace by its metadata."""
+        """Return a workspace's date from its metadata."""
         try:
             times = read_times(fs, session_fd, session_id)
         except UnreadableMetadata as error:
@@ -102,10 +102,10 @@ class PruneEvents(PruneObserver):
         """Log them to `log`."""
         self.log: Final = log
         self._log = log.settled()
-        self._logs_info = self._log.logs_info  # ten thousand events that are not logged take time
+        self._logs_info = self._log.logs_info  # building ten thousand unlogged events takes time
 
     def started(self, target: PruneSource, policy: RetentionPolicy, *, dry_run: bool) -> None:
-        """A prune began."""
+        """Log the start of a prune."""
         self._log.info(
             "session.prune.started",
             threshold=policy.max_age_hours,
@@ -114,7 +114,7 @@ class PruneEvents(PruneObserver):
         )
 
     def skipped(self, skipped: Skipped) -> None:
-        """A session is left alone."""
+        """Log that a session is left alone."""
         self._log.warning(
             "session.prune.skipped",
             session_id=skipped.session_id,
@@ -123,7 +123,7 @@ class PruneEvents(PruneObserver):
         )
 
     def candidate(self, decision: Decision, *, age_hours: float) -> None:
-        """A session is to be deleted."""
+        """Log that a session is to be deleted."""
         if not self._logs_info:
             return
         candidate = decision.candidate
@@ -136,7 +136,7 @@ class PruneEvents(PruneObserver):
         )
 
     def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
-        """A session was deleted."""
+        """Log that a session was deleted."""
         if self._logs_info:
             self._log.info(
                 "session.prune.deleted",
@@ -146,11 +146,11 @@ class PruneEvents(PruneObserver):
             )
 
     def failed(self, session_id: str, *, error: str) -> None:
-        """A session was not, or not wholly, deleted."""
+        """Log that a session was not, or not completely, deleted."""
         self._log.warning("session.prune.failed", session_id=session_id, error=error)
 
     def completed(self, result: PruneResult) -> None:
-        """A prune ended."""
+        """Log the end of a prune."""
         self._log.info(
             "session.prune.completed",
             deleted_count=len(result.deleted_sessions),
@@ -168,11 +168,11 @@ class PruneEvents(PruneObserver):
 def prune_events(
     kind: str | None = None, logger: SandboxLogger | EventLogger | None = None
 ) -> PruneEvents:
-    """Make an observer that logs `session.prune.started` and the other events of a prune.
+    """Create an observer that logs `session.prune.started` and the other prune events.
 
     Args:
-        kind: What kind of sessions it is about, for every event; left out if None.
-        logger: Takes them; the library's own if None.
+        kind: The kind of sessions, a field of every event; left out if None.
+        logger: Logs the events; the library's own if None.
     """
     log = SandboxLogger.of(logger)
     return PruneEvents(log if kind is None else log.bind(kind=kind))
@@ -190,35 +190,35 @@ def prune_sessions(
     archiver: Archiver | None = None,
     outside: Outside | None = None,
 ) -> PruneResult:
-    """Delete the workspaces of sessions that were not used for some time.
+    """Delete the workspaces of sandbox sessions that have not been used for some time.
 
-    A workspace without metadata, or with metadata that makes no sense, is skipped and never
-    deleted; so is one that belongs to another user or has something mounted in it. One that an
-    execution works in, is pinned or is dated in the future is skipped, too. What can't be read is
-    an error. Links are never followed.
+    A workspace is skipped, and never deleted, if its metadata is missing or invalid, if it belongs
+    to another user or has something mounted in it; also if an execution is using it, or if it is
+    pinned or dated in the future. An unreadable workspace is an error. Links are never followed.
 
     Args:
-        older_than_hours: Sessions whose last success is longer ago than this go; hours, 0 or more.
-            With 0, all that are dated. Refused beside `policy`, which has an age of its own.
+        older_than_hours: Delete sessions whose last success is longer ago than this; hours, 0 or
+            more. With 0, all that are dated. Refused together with `policy`, which has its own age.
         workspace_root: The directory the sessions' workspaces are in; `workspace` if None.
         dry_run: Only return what would be done.
-        logger: Takes `session.prune.started`, `.candidate`, `.skipped`, `.deleted`, `.failed` and
+        logger: Logs `session.prune.started`, `.candidate`, `.skipped`, `.deleted`, `.failed` and
             `.completed`; structlog's own if None.
         policy: Other rules than age, or several.
-        max_deletions: Delete at most this many, the oldest; of it and the policy's, the smaller.
-        trash_for: Keep what goes in the root's trash for this long; delete it at once if None.
-        archiver: Keeps a copy of each session that goes.
+        max_deletions: Delete at most this many, the oldest; a smaller limit of the policy prevails.
+        trash_for: Hold deleted sessions in the root's trash for this long; None deletes at once.
+        archiver: Archives each session before its deletion.
         outside: Time, chance and the file system; the real ones if None.
 
     Returns:
-        What went and what did not, and why; `str()` of it is a summary for people. It is `busy`,
-        and nothing was deleted, where another prune worked on the root for the whole wait.
+        What was deleted, what was not, and why; its `str()` is a summary for people. If another
+        prune held the root for the full wait, the result is `busy` and nothing was deleted.
 
     Raises:
-        InvalidPolicy: A number makes no sense, or there is an age beside a policy; nothing was
+        InvalidPolicy: A number is out of range, or both an age and a policy are given; nothing was
             deleted.
         PruneRootMissing: There is no such root.
-        PruneRootUnusable: It is no directory, or can't be read or written; nothing was deleted.
+        PruneRootUnusable: The root is not a directory, or can't be read or written; nothing was
+            deleted.
     """
     if policy is None:
         if older_than_hours is None:
@@ -243,7 +243,7 @@ def prune_sessions(
 
 
 def _root(workspace_root: str | os.PathLike[str] | None) -> Path:
-    """Return the root that is meant; an empty text, such as of a variable not set, is none."""
+    """Return the root; an empty string, such as from an unset variable, counts as None."""
     if workspace_root is None:
         return DEFAULT_ROOT
     if not os.fspath(workspace_root):
@@ -262,23 +262,23 @@ def archive_sessions(
     clock: Clock | None = None,
     outside: Outside | None = None,
 ) -> PruneResult:
-    """Move the workspaces of old sessions into compressed archives, one for each.
+    """Move the workspaces of old sandbox sessions into compressed archives, one for each.
 
-    An archive is read back and verified before its workspace is deleted; a session that can't be
-    archived is kept, and is in the result's `errors`. `restore_session` brings one back.
+    An archive is read back and verified before its workspace is deleted. A session that can't be
+    archived is not deleted, and is in the result's `errors`. `restore_session` restores one.
 
     Args:
-        older_than_hours: Sessions whose last success is longer ago than this go; hours.
-        archive_path: The directory the archives are written to; made if missing.
+        older_than_hours: Archive sessions whose last success is longer ago than this; hours.
+        archive_path: The directory the archives are written to; created if missing.
         workspace_root: The directory the sessions' workspaces are in; `workspace` if None.
         dry_run: Only return what would be done.
-        logger: Takes the events of a prune.
+        logger: Logs the events of a prune.
         level: The compression level of zstd, 1 to 19.
-        clock: Gives the time in the archives' names; the system's if None.
+        clock: Returns the time for the archives' names; the system's if None.
         outside: Time, chance and the file system; the real ones if None.
 
     Returns:
-        What went; `archives` has the file of each session.
+        What was archived; `archives` has the file of each session.
 
     Raises:
         ExtraMissing: The extra `archive` is not installed.
@@ -302,9 +302,9 @@ def restore_session(
     *,
     outside: Outside | None = None,
 ) -> Path:
-    """Bring a session back from an archive of `archive_sessions`; the archive stays.
+    """Restore a sandbox session from an archive of `archive_sessions`; the archive remains.
 
-    Its metadata is as old as it was: a prune by age takes it away again.
+    Its metadata has the old date: a prune by age would delete it again.
 
     Args:
         archive: The `.tar.zst` file, with its `.sha256` beside it.
@@ -315,7 +315,7 @@ def restore_session(
         The session's workspace.
 
     Raises:
-        InvalidArchive: It is none, or is damaged; nothing was written.
+        InvalidArchive: The file is not an archive, or is damaged; nothing was written.
         SessionInTheWay: The session has a workspace; nothing was changed.
         PruneError: As by `prune_sessions`.
     """

@@ -1,4 +1,4 @@
-"""A directory of the host that code may read; most policies have none, and do not load it."""
+"""A read-only host directory for guests; loaded only by policies that have one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from attrs import frozen
 
 @frozen
 class ReadOnlyMount:
-    """A host directory the guest may read, beside its workspace.
+    """A host directory the guest may read, besides its workspace.
 
-    Served as the workspace is: special files and links that lead out of it are not seen, and
-    files larger than the policy's `file_bytes` cannot be opened.
+    Served like the workspace: special files and links that lead out are invisible, and files larger
+    than the policy's `file_bytes` cannot be opened.
 
     Attributes:
-        source: The host directory, absolute; it may not be a symbolic link.
+        source: The host directory, absolute; must not be a symbolic link.
         target: Where the guest sees it: an absolute guest path outside `/app`, `/usr` and `/tmp`.
     """
 

@@ -1,6 +1,6 @@
-"""What one execution is asked to do, checked before anything is touched."""
+"""The request of one execution, checked before anything is touched."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 import json
 import keyword
@@ -27,7 +27,7 @@ _MAX_NAME_BYTES: Final = 255
 
 
 class ExecutionOptions(TypedDict, total=False):
-    """What `Sandbox.execute` and `Sandbox.execute_async` take beside the code; see there."""
+    """The options of `Sandbox.execute` and `Sandbox.execute_async`; documented there."""
 
     stdin: bytes | str | None
     files: Mapping[str, bytes | str] | None
@@ -41,16 +41,16 @@ class ExecutionOptions(TypedDict, total=False):
 
 
 class Request(NamedTuple):
-    """One execution, its arguments checked and its limits decided.
+    """One execution, with its arguments checked and its limits determined.
 
     Attributes:
-        script: The code and what it is given.
+        script: The code and its inputs.
         code_bytes: The length of the code.
         stdin: Its standard input.
-        files: What to put into the workspace before it runs.
+        files: The files to write into the workspace before it runs.
         deadline_s: Wall-clock seconds it may run.
         fuel: WebAssembly instructions it may execute.
-        callbacks: Called with its output as it comes, by stream.
+        callbacks: Called with its output while it runs, by stream.
     """
 
     script: Script
@@ -77,10 +77,10 @@ def checked_request(
     on_stderr: Any = None,
     cancel: Any = None,
 ) -> Request:
-    """The code and the options of one execution as a request, under the limits of a policy.
+    """Return an execution's code and options as a request, under a policy's limits.
 
     Raises:
-        InvalidExecution: Some are refused; `.faults` names each one that is.
+        InvalidExecution: Some are refused; `.faults` names each of them.
     """
     faults = _code_faults(code)
     if stdin is not None:
@@ -125,7 +125,7 @@ def _as_bytes(data: Any) -> bytes:
 
 
 def relative_path_fault(where: str, path: Any) -> str | None:
-    """Why a text is no workspace-relative path of a file, or None; `where` names it."""
+    """Return why a text is not a workspace-relative file path, or None; `where` names it."""
     fault = text_fault(where, path)
     if fault is not None:
         return fault

@@ -1,4 +1,4 @@
-"""What one execution did."""
+"""The result of one execution."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ TRAPS: Final[tuple[Trap, ...]] = ("deadline", "fuel", "memory", "crash", "cancel
 
 @frozen(kw_only=True)
 class SandboxResult:
-    """What one execution did, all of it: nothing a guest does is raised instead.
+    """Everything one execution did; nothing a guest does is raised instead.
 
-    Everything in `stdout`, `stderr`, `exit_code` and the file lists is the guest's word and may be
-    chosen by it; `trapped`, except "memory", `duration_s`, `fuel_consumed` and the workspace
-    comparison are the host's own observation.
+    `stdout`, `stderr`, `exit_code` and the names in the file lists are chosen by the guest.
+    `trapped` (except "memory"), `duration_s`, `fuel_consumed` and the workspace comparison are the
+    host's own observations.
 
     Attributes:
-        success: True when the code ran to its end with exit code 0 and nothing of what it wrote
-            was lost.
+        success: True if the code ran to its end with exit code 0 and none of its writes were lost.
         stdout: What the guest wrote to standard output, UTF-8 with bad bytes replaced.
         stderr: What the guest wrote to standard error, UTF-8 with bad bytes replaced.
         exit_code: The exit status; 1 after an uncaught exception; None when a limit or a fault of
@@ -38,26 +37,26 @@ class SandboxResult:
             calls than the policy's `file_calls`; "crash" when the interpreter itself failed (stack
             overflow, abort); else None.
         fuel_consumed: WebAssembly instructions executed; None when a deadline ended the guest,
-            since the counter is then not up to date.
+            since the counter is stale then.
         duration_s: Wall-clock seconds of the guest's run, without the comparison of the workspace.
-        files_created: Workspace-relative posix paths of files the guest made and left, sorted.
-        files_modified: Paths whose file was written to or replaced, the same bytes included.
+        files_created: Workspace-relative posix paths of files the guest created and left, sorted.
+        files_modified: Paths whose file was written to or replaced, even by the same bytes.
         files_deleted: Paths that no longer exist; a rename is a deletion and a creation.
-        truncated: True when the guest wrote more than the policy's `output_bytes` to a stream.
+        truncated: True if the guest wrote more than the policy's `output_bytes` to a stream.
         workspace_path: The host directory the guest saw as `/app`.
-        metadata: Facts for records: the versions of the runtime, the engine's own words for a trap
+        metadata: Facts for records: the versions of the runtime, the engine's message for a trap
             (`trap_detail`), the cut streams (`truncated_streams`), whether the file lists are
             complete (`changes_complete`), the quotas that refused the guest something
             (`quota_exceeded`), the calls on files (`file_calls`), the number of writes that were
             refused or lost (`refused_writes`), where the interpreter came from (`interpreter`:
-            "pool", "opened" or "kept"), why a kept one was replaced (`state_lost`, or None) and the
-            streams whose callback failed (`stream_errors`).
-        memory_peak: The most linear memory the guest's interpreter held since it was opened, in
-            bytes (40 MiB at the least), or None where that is not known: after a trap, or an exit
-            that ended the interpreter.
-        tool_calls: The calls the guest made to functions of the host, in order, the first 1,000.
-        lost_writes: The files that are not what the code wrote, because a write was refused and not
-            made good: by writing it later, or by removing or replacing the file. The first 1,000,
+            "pool", "opened" or "kept"), why a stateful one was replaced (`state_lost`, or None) and
+            the streams whose callback failed (`stream_errors`).
+        memory_peak: The most linear memory the guest's interpreter has held since it was opened, in
+            bytes (at least 40 MiB), or None if unknown: after a trap, or an exit that ended the
+            interpreter.
+        tool_calls: The guest's calls of host functions, in order, the first 1,000.
+        lost_writes: The files that differ from what the code wrote, because a write was refused and
+            not made good by a later write, or by removing or replacing the file. The first 1,000,
             sorted.
     """
 

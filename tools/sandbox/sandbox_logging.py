@@ -1,4 +1,4 @@
-"""The events of executions and of sandbox sessions, for a structlog logger."""
+"""The events of executions and sandbox sessions, for a structlog logger."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from .result import SandboxResult
 
 
 class EventLogger(Protocol):
-    """What a structlog logger offers and the sessions need."""
+    """The methods of a structlog logger that the sandbox uses."""
 
     def info(self, event: str, **fields: object) -> object:
-        """Log an event of ordinary life."""
+        """Log a routine event."""
         ...
 
     def warning(self, event: str, **fields: object) -> object:
-        """Log an event that needs a look."""
+        """Log an event that needs attention."""
         ...
 
 
 class SandboxLogger:
-    """A structlog logger with fields that go into every event, before the event's own.
+    """A structlog logger with fields that precede every event's own.
 
-    No event holds code, output or the content of a file. docs/sandbox-sessions.md has the table of
+    No event contains code, output or file content. docs/sandbox-sessions.md has the table of
     events.
     """
 
@@ -42,34 +42,34 @@ class SandboxLogger:
 
     @classmethod
     def of(cls, logger: SandboxLogger | EventLogger | None) -> SandboxLogger:
-        """The logger itself if it is one of these already, else one around it."""
+        """Return the logger itself if it is a `SandboxLogger`, else wrap it."""
         return logger if isinstance(logger, SandboxLogger) else cls(logger)
 
     def bind(self, **fields: object) -> SandboxLogger:
-        """The same logger with more fields in every event."""
+        """Return a logger with more fields in every event."""
         return type(self)(self._logger, **{**self._bound, **fields})
 
     def settled(self) -> SandboxLogger:
-        """The same logger with its configuration looked up once, for many events in a row."""
+        """Return a logger with its configuration looked up once, for many events in a row."""
         bind = getattr(self._logger, "bind", None)
         return self if bind is None else type(self)(bind(), **self._bound)
 
     @property
     def logs_info(self) -> bool:
-        """Whether events of ordinary life are logged at all, as far as the logger says."""
+        """Whether routine events are logged at all, as far as the logger reveals it."""
         is_enabled = getattr(self._logger, "is_enabled_for", None)
         return is_enabled is None or bool(is_enabled(logging.INFO))
 
     def info(self, event: str, **fields: object) -> None:
-        """Log an event of ordinary life."""
+        """Log a routine event."""
         self._logger.info(event, **{**self._bound, **fields})
 
     def warning(self, event: str, **fields: object) -> None:
-        """Log an event that needs a look."""
+        """Log an event that needs attention."""
         self._logger.warning(event, **{**self._bound, **fields})
 
     def execution_started(self, workspace: Path, request: Request) -> None:
-        """An execution has its workspace, and begins."""
+        """Log that an execution holds its workspace and starts."""
         self.info(
             "execution.start",
             workspace=str(workspace),
@@ -80,7 +80,7 @@ class SandboxLogger:
         )
 
     def execution_completed(self, result: SandboxResult) -> None:
-        """An execution ended."""
+        """Log that an execution ended."""
         self.info(
             "execution.complete",
             workspace=str(result.workspace_path),

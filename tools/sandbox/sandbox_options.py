@@ -1,4 +1,4 @@
-"""What a sandbox is made with, checked before anything is made."""
+"""The options of a sandbox, checked before anything is created."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from .policy import seconds_fault
 
 
 class RuntimeType(StrEnum):
-    """The languages that code can be in."""
+    """The supported languages of code."""
 
     PYTHON = "python"
 
 
 class UnsupportedRuntime(SandboxError, ValueError):
-    """A sandbox was asked to run a language that it has no interpreter for."""
+    """A sandbox was requested for a language that has no interpreter."""
 
     message = "the runtime {runtime!r} is not supported; nothing was made. Use one of: {known}"
     runtime: object
 
     @property
     def known(self) -> str:
-        """The languages that there are."""
+        """The supported languages."""
         return ", ".join(repr(str(known)) for known in RuntimeType)
 
 
 class SandboxOptions(TypedDict, total=False):
-    """What `create_sandbox` takes beside the workspace, the policy and the logger; see there."""
+    """The options of `create_sandbox` besides workspace, policy and logger; see there."""
 
     stateful: bool
     idle_s: float
@@ -42,7 +42,7 @@ class SandboxOptions(TypedDict, total=False):
 
 
 def checked_settings(runtime: object, **options: Unpack[SandboxOptions]) -> SandboxSettings:
-    """The settings of a sandbox for code in a language.
+    """Return a sandbox's settings from its options.
 
     Raises:
         UnsupportedRuntime: The runtime is not Python.
@@ -67,6 +67,6 @@ def checked_settings(runtime: object, **options: Unpack[SandboxOptions]) -> Sand
         raise InvalidPolicy(faults)
     if not given.tools and given.gate is None:
         return given._replace(tools=())
-    from .guest.host_functions import check_tools  # not loaded for a sandbox without any
+    from .guest.host_functions import check_tools  # needed only with tools
 
     return given._replace(tools=check_tools(given.tools, given.gate))

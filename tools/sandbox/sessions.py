@@ -1,4 +1,4 @@
-"""Sandboxes that belong to sessions: one workspace for each, kept between executions.
+"""Sandboxes that belong to sandbox sessions: one persistent workspace for each.
 
     session_id, sandbox = create_session_sandbox(workspace_root=Path("workspace"))
     sandbox.execute("open('state.txt', 'w').write('1')")
@@ -6,7 +6,7 @@
     get_session_sandbox(session_id).execute("print(open('state.txt').read())")
     delete_session_workspace(session_id)
 
-There is no registry: a session is its directory under the workspace root.
+There is no registry: a sandbox session is its directory under the workspace root.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _TAKEN: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.E
 
 @frozen
 class _Session:
-    """A session's workspace in its root, and what is needed to make it and keep its metadata."""
+    """A sandbox session's workspace in its root; creates it and updates its metadata."""
 
     session_id: str
     root: Path
@@ -75,7 +75,7 @@ class _Session:
         fs: SessionFileSystem,
         rich_metadata: bool,
     ) -> Self:
-        """The session by an id, its root without links and made if it was missing."""
+        """Return the session with an id; its root is resolved, and created if missing."""
         validate_session_id(session_id)
         root = ensure_workspace(Path(os.path.realpath(workspace_root)))
         log = SandboxLogger.of(logger)
@@ -87,10 +87,10 @@ class _Session:
         return self.root / self.session_id
 
     def make(self) -> bool:
-        """Make the workspace with its metadata; return False if the name is taken.
+        """Create the workspace with its metadata; return False if the name is taken.
 
         Raises:
-            WorkspaceError: The system refused; nothing was made.
+            WorkspaceError: The system refused; nothing was created.
         """
         try:
             root_fd = self.fs.open(str(self.root), DIRECTORY_FLAGS)
@@ -108,7 +108,7 @@ class _Session:
                 except OSError as error:
                     self._remove(root_fd, incoming)
                     if error.errno in _TAKEN:
-                        return False  # another process made it meanwhile
+                        return False  # another process created it meanwhile
                     raise
             finally:
                 close_quietly(self.fs, root_fd)
@@ -136,7 +136,7 @@ class _Session:
         return True
 
     def record(self, result: SandboxResult) -> None:
-        """Keep in the metadata that code ran; the caller holds the workspace."""
+        """Record in the metadata that code ran; the caller holds the workspace."""
         if not result.success and not self.rich_metadata:
             return
         log = self.log.bind(session_id=self.session_id)
@@ -158,7 +158,7 @@ class _Session:
         return True
 
     def _write_metadata(self, root_fd: int, name: str, now: datetime) -> OSError | None:
-        """Put the metadata into a new workspace, and return what stood in the way of that."""
+        """Write the metadata into a new workspace; return an error rather than raise it."""
         try:
             fd = self.fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
             try:
@@ -170,7 +170,7 @@ class _Session:
         return None
 
     def _remove(self, root_fd: int, name: str) -> None:
-        """Remove a new workspace that did not get its name."""
+        """Remove a new workspace that could not be renamed into place."""
         with suppress(OSError):
             fd = self.fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
             try:
@@ -182,7 +182,7 @@ class _Session:
 
 
 def _record_of(result: SandboxResult) -> ExecutionRecord:
-    """What of an execution the metadata of a session keeps that counts them."""
+    """Return what the metadata records of an execution."""
     printed = result.stderr.strip().splitlines()
     failed = printed[-1] if printed else f"exit code {result.exit_code}"
     return ExecutionRecord(
@@ -193,12 +193,12 @@ def _record_of(result: SandboxResult) -> ExecutionRecord:
 
 
 class SessionSandbox(Sandbox):
-    """A sandbox over the workspace of a session; made by the functions of this module.
+    """A sandbox over a sandbox session's workspace; created by this module's functions.
 
-    It does what any `Sandbox` does. Beyond that its results carry `metadata["session_id"]`, the
-    events of its executions go to the session's logger with the session's id, and every success
-    moves the `updated_at` of the session's metadata on. Events that others log with structlog
-    during an execution have the id among their context variables.
+    Besides what any `Sandbox` does, its results have `metadata["session_id"]`, the events of its
+    executions go to the session's logger with the session's id, and every success advances the
+    `updated_at` of the session's metadata. Events that others log with structlog during an
+    execution have the id as a context variable.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class SessionSandbox(Sandbox):
 
     @property
     def session_id(self) -> str:
-        """The session this sandbox belongs to."""
+        """The sandbox session that this sandbox belongs to."""
         return self._session_id
 
     def __repr__(self) -> str:
@@ -235,32 +235,32 @@ def create_session_sandbox(
     rich_metadata: bool = False,
     **options: Unpack[SandboxOptions],
 ) -> tuple[str, Sandbox]:
-    """Make a session: its workspace with its metadata, and a sandbox over it; nothing runs yet.
+    """Create a sandbox session: a workspace with metadata, and a sandbox; nothing runs yet.
 
-    The workspace appears as a whole. If its metadata cannot be written, a warning says so and the
+    The workspace appears atomically. If its metadata cannot be written, a warning is logged and the
     session has none.
 
     Args:
         runtime: The language of its code.
         policy: Limits and environment; the default policy if None.
-        workspace_root: The directory the sessions' workspaces are in; made with mode 0700 if
+        workspace_root: The directory the sessions' workspaces are in; created with mode 0700 if
             missing.
-        logger: Takes the events of the session; structlog's own if None.
-        new_id: Gives ids for sessions; one that is taken is passed over.
-        clock: Gives the time.
+        logger: Logs the events of the session; structlog's own if None.
+        new_id: Returns ids for sessions; an id that is taken is skipped.
+        clock: Returns the time.
         fs: The file system.
-        rich_metadata: Whether the metadata also keeps `execution_count`, `total_fuel_consumed` and
-            `last_error` of the executions of this sandbox; failed ones are counted, too.
-        options: What `create_sandbox` takes beside these.
+        rich_metadata: Whether the metadata also has `execution_count`, `total_fuel_consumed` and
+            `last_error` of this sandbox's executions; failed ones are counted, too.
+        options: The other options of `create_sandbox`.
 
     Returns:
         The session's id, and the sandbox.
 
     Raises:
         UnsupportedRuntime: The runtime is not Python.
-        InvalidSessionId: `new_id` gave one that cannot name a workspace.
-        WorkspaceError: The workspace cannot be made.
-        SandboxError: An option is refused, as by `create_sandbox`; no session was made.
+        InvalidSessionId: `new_id` returned one that cannot name a workspace.
+        WorkspaceError: The workspace cannot be created.
+        SandboxError: An option is refused, as by `create_sandbox`; no session was created.
     """
     settings = checked_settings(runtime, **options)
     for _ in range(_ATTEMPTS):
@@ -287,15 +287,15 @@ def get_session_sandbox(
     rich_metadata: bool = False,
     **options: Unpack[SandboxOptions],
 ) -> Sandbox:
-    """Make a sandbox over the workspace of a session; nothing runs yet.
+    """Create a sandbox over a sandbox session's workspace; nothing runs yet.
 
-    A workspace that is there is taken as it is, and gets no metadata if it has none. One that is
-    missing is made as `create_session_sandbox` makes it, which also explains the arguments.
+    An existing workspace is used unchanged, and gets no metadata if it has none. A missing one is
+    created as by `create_session_sandbox`, which also documents the arguments.
 
     Raises:
         InvalidSessionId: The id cannot name a workspace.
         UnsupportedRuntime: The runtime is not Python.
-        WorkspaceError: The workspace is a symbolic link, no directory, or cannot be made.
+        WorkspaceError: The workspace is a symbolic link, not a directory, or cannot be created.
         SandboxError: An option is refused, as by `create_sandbox`.
     """
     validate_session_id(session_id)

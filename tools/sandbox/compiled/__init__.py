@@ -1,1 +1,1 @@
-"""The compiled interpreter in the user's cache: found, checked, made under a lock."""
+"""The compiled interpreter in the user's cache: found, checked, built under a lock."""

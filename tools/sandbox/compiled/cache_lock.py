@@ -1,7 +1,7 @@
-"""Making what is missing in the cache once, though several processes start together.
+"""Build what the cache lacks once, even if several processes start together.
 
-The lock is the kernel's, on a file that stays; the file holds the holder's process id while the
-lock is held, so that whoever waits can say for whom.
+The lock is the kernel's, on a file that is never removed. While the lock is held, the file contains
+the holder's process id, so that a waiting process can report it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COMPILING: Final = "compile"
 TEMPLATE: Final = "template"
 
 SAID_AFTER_SECONDS: Final = 2.0
-"""After how long a wait is reported."""
+"""Seconds after which a wait is reported."""
 
 _LOCK: Final = ".agentforge-{}.lock"
 _MOST_DIGITS: Final = 20
@@ -29,7 +29,7 @@ _waits: Final[list[int | None]] = []
 
 
 def awaited_process() -> tuple[int | None] | None:
-    """Return the process that this one waits for, by its id if that is known; None for no wait."""
+    """Return the awaited process's id in a tuple, (None,) if unknown; None without a wait."""
     waits = tuple(_waits)
     return (waits[-1],) if waits else None
 
@@ -42,15 +42,16 @@ def making(
     waits: bool = True,
     said_after_s: float = SAID_AFTER_SECONDS,
 ) -> Iterator[bool]:
-    """Held while this process makes what is missing, however long another one takes for it.
+    """Hold the lock while this process builds what is missing; by default, wait for it.
 
-    Gives whether it is held: not where the directory takes no lock file, or there is none.
+    Yields whether the lock is held. It is not if there is no directory, or the directory takes no
+    lock file.
 
     Args:
-        directory: The directory, made if it is missing.
-        what: What is made; who makes something else does not wait for it.
-        waits: Whether to wait for another process that makes it; if not, it is not held then.
-        said_after_s: After how many seconds a wait is reported, in the log and by
+        directory: The directory, created if missing.
+        what: What is built; builds of different things do not wait for each other.
+        waits: Whether to wait for another holder; without waiting, yield False.
+        said_after_s: Seconds after which a wait is reported, in the log and by
             `awaited_process`.
     """
     with _opened(directory, what) as fd:
@@ -69,7 +70,7 @@ def _opened(directory: Path | None, what: str) -> Iterator[int | None]:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(directory / _LOCK.format(what), flags, 0o600)
     except OSError as error:
-        # A read-only cache that is warm needs no lock; a cold one is compiled by each process.
+        # A warm read-only cache needs no lock; with a cold one, each process compiles for itself.
         _log.debug("runtime.compile_lock_unavailable", cache=str(directory), reason=str(error))
         yield None
         return
@@ -80,7 +81,7 @@ def _opened(directory: Path | None, what: str) -> Iterator[int | None]:
 
 
 def _locked(fd: int, directory: Path | None, what: str, said_after_s: float | None) -> bool:
-    """Lock the file; return False where it takes no locks, or for None where another has it."""
+    """Lock the file; return False if it takes no locks, or if it is taken and None was given."""
     from ...base.files.file_lock import Patience, try_lock, wait_lock
 
     fs, patience = OsFileSystem(), Patience(said_after_s or 0.0)
@@ -111,7 +112,7 @@ def _said(fd: int, directory: Path | None, what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _named(fd: int | None) -> Iterator[None]:
-    """Have the file hold this process's id; on a full disk it holds none."""
+    """Write this process's id into the file for the block; a full disk leaves it empty."""
     if fd is None:
         yield
         return

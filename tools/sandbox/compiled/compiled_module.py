@@ -1,8 +1,8 @@
-"""The interpreter's module as native code: loaded from the cache, or compiled and kept there.
+"""The interpreter's module as native code: loaded from the cache, or compiled into it.
 
-It is native code that runs as it is found, so it has to be this user's alone. Compiling takes
-minutes, so a file is compiled anew only where it is not right, and the log says why; where the
-system cannot load it now, that is an error.
+The native code runs without further checks, so its file must belong to this user alone. Compiling
+takes minutes, so only a missing or invalid file is recompiled, and the log says why. If the system
+cannot load the file now, that is an error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log = get_logger("agentforge.sandbox")
 
 
 class _Ahead:
-    """A module that a thread of its own loads, while this one loads Python's."""
+    """A module loading on its own thread while the calling thread imports Python modules."""
 
     def __init__(self, engine: Engine, files: InterpreterFiles, cache: Path | None) -> None:
         self._module: Module | None = None
@@ -35,11 +35,11 @@ class _Ahead:
         self._thread.start()
 
     def _load(self) -> None:
-        with contextlib.suppress(SandboxUnavailable):  # the next loading says why
+        with contextlib.suppress(SandboxUnavailable):  # the next load reports why
             self._module = _load(*self._given)
 
     def module(self) -> Module | None:
-        """The module, once it is loaded."""
+        """Wait for the load to end; return the module, or None."""
         self._thread.join()
         return self._module
 
@@ -48,19 +48,19 @@ _ahead: Final[dict[tuple[int, Path | None], _Ahead]] = {}
 
 
 def load_ahead(cache: Path | None) -> None:
-    """Begin to load the module from the cache, for the next `load_compiled`.
+    """Start loading the module from the cache, for the next `load_compiled`.
 
-    Where that is not possible the loading itself says why.
+    A failure is reported by that call, not by this one.
     """
     with contextlib.suppress(EngineUnavailable, SandboxUnavailable):
         _ahead[os.getpid(), cache] = _Ahead(the_engine(), InterpreterFiles.found(), cache)
 
 
 def load_compiled(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module | None:
-    """The module from the cache, or None where there is none that may be used there.
+    """Return the module from the cache, or None if there is no usable one.
 
     Raises:
-        SandboxUnavailable: There is one, and the system cannot load it now.
+        SandboxUnavailable: The file is usable, but the system cannot load it now.
     """
     ahead = _ahead.pop((os.getpid(), cache), None)
     return (None if ahead is None else ahead.module()) or _load(engine, files, cache)
@@ -97,16 +97,16 @@ def _loaded(engine: Engine, fd: int) -> Module:
 def compile_module(
     engine: Engine, files: InterpreterFiles, cache: Path | None, *, locked: bool
 ) -> Module:
-    """Compile the module, which takes minutes, and keep it where that is possible.
+    """Compile the module, which takes minutes, and cache it if possible.
 
     Args:
         engine: Compiles and runs it.
-        files: The interpreter's.
-        cache: Where it is kept, or None.
-        locked: Whether `cache_lock.making` holds that.
+        files: The interpreter's files.
+        cache: The cache directory, or None.
+        locked: Whether `cache_lock.making` holds the cache directory.
 
     Raises:
-        SandboxUnavailable: The module is missing, or not what it should be.
+        SandboxUnavailable: The module is missing, or does not match its digest.
     """
     name = compiled_name(files.digests)
     module = engine.compile(files.module())

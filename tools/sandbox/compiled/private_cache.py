@@ -1,12 +1,12 @@
-"""The directory of what processes start from: compiled code, prepared memory, what was checked.
+"""The private cache of what processes start from: compiled code, prepared memory, checks.
 
-It is used as it is found: compiled code is run, memory is mapped. So the directory and each file
-are this user's alone (modes 0700 and 0600, one name, no link), a file is judged by the descriptor
-that is then read, and is replaced as a whole or not at all.
+Compiled code is run and memory is mapped without further checks. So the directory and each file
+must belong to this user alone (modes 0700 and 0600, one name, no link). A file is judged by the
+descriptor that is then read, and is replaced atomically.
 
-What has a digest is read whole to be checked once. A record then keeps the file's stamp (device,
-inode, size, times of modification and of change), and as long as that is the file's, it counts as
-checked: who could change it without changing its stamp could change the record as well.
+A file with a digest is read in full once to verify it. A record then holds the file's stamp
+(device, inode, size, times of modification and of change); while the stamp matches, the file counts
+as checked. Anyone able to change the file under the same stamp could change the record too.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from ...base.files import AtomicFileWriter
 
 Stamp = tuple[int, ...]
-"""Device, inode, size, time of modification and of change, in ns: whether a file is the same."""
+"""Device, inode, size, mtime and ctime in ns; equal stamps mean the same file."""
 
 _CHECKED: Final = "{}.checked"
 _MAX_RECORD_BYTES: Final = 4 << 10
 _NOT_THERE: Final = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO}
 )
-"""Why what has a name is no file for this user; anything else is a want of the system's."""
+"""Errors that mean the name is no usable file; any other is a shortage in the system."""
 
 _log = get_logger("agentforge.sandbox")
 
 
 def stamp_of(seen: os.stat_result) -> Stamp:
-    """A file's stamp."""
+    """Return a file's stamp."""
     return (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 
@@ -61,7 +61,7 @@ def is_usable(file: Path) -> bool:
 
 
 def why_unusable(file: Path) -> str | None:
-    """Say why a file that is there is not used; None for one that is, or that is not there."""
+    """Return why an existing file is not used; None if it is usable or missing."""
     seen = _seen(file)
     return None if seen is None else _fault_of(seen)
 
@@ -74,7 +74,7 @@ def _seen(path: Path) -> os.stat_result | None:
 
 
 def open_private(directory: Path, name: str) -> int | None:
-    """Open a file for reading, or None where there is none that may be used.
+    """Open a file for reading, or return None if there is no usable one.
 
     Args:
         directory: The directory; it and the file must be this user's alone.
@@ -88,7 +88,7 @@ def open_private(directory: Path, name: str) -> int | None:
 
 @contextlib.contextmanager
 def opened_private(directory: Path, name: str) -> Iterator[int | None]:
-    """Do as `open_private`, and close the file with the block."""
+    """Yield what `open_private` returns; close the file after the block."""
     fd = open_private(directory, name)
     try:
         yield fd
@@ -98,10 +98,10 @@ def opened_private(directory: Path, name: str) -> Iterator[int | None]:
 
 
 def open_if_private(directory: Path, name: str) -> int | None:
-    """Do as `open_private`, but raise where the system cannot open what may be there.
+    """Open a file as `open_private` does, but raise if the system cannot open it.
 
     Raises:
-        OSError: It has no descriptors or no memory left, or the disk cannot be read.
+        OSError: The system has no descriptors or memory left, or the disk cannot be read.
     """
     try:
         with _opened(directory) as directory_fd:
@@ -121,7 +121,7 @@ def _open_if_private(name: str, directory_fd: int) -> int | None:
         if _fault_of(seen) is None:
             return fd
         os.close(fd)
-        if seen.st_nlink:  # else it was replaced just now: the new one is looked at
+        if seen.st_nlink:  # else it has just been replaced: look at the new one
             return None
 
 
@@ -130,7 +130,7 @@ def _is_ours_alone(seen: os.stat_result) -> bool:
 
 
 def _fault_of(seen: os.stat_result) -> str | None:
-    """Why a file is not this user's alone, or None."""
+    """Return why a file is not this user's alone, or None."""
     if not stat.S_ISREG(seen.st_mode) or seen.st_size == 0:
         return "it is no file with content"
     if seen.st_nlink != 1:
@@ -146,18 +146,18 @@ def _fault_of(seen: os.stat_result) -> str | None:
 def keep(
     directory: Path, name: str, write: Callable[[AtomicFileWriter], None], *, locked: bool = False
 ) -> bool:
-    """Put a file in place, if that is possible.
+    """Write a file into the directory if possible; never raise for a failure.
 
     Args:
         directory: The directory; it must be this user's alone.
-        name: The file's name in it; what has that name is replaced.
+        name: The file's name in it; an existing file is replaced.
         write: Writes the content.
-        locked: Whether `making` holds the directory, so that what others left can be removed.
+        locked: Whether `making` holds the directory, so that others' leftovers can be removed.
 
     Returns:
-        Whether it is there.
+        Whether the file was written.
     """
-    # What is there already is not written, as a rule: what writes is loaded here.
+    # Imported late: most processes find the file and write nothing.
     from ...base.files import AtomicFileWriter, DurableError
     from ...base.files.atomic_file import LEFTOVER_AGE_S
 
@@ -175,12 +175,12 @@ def keep(
 
 
 def remove_unused(directory: Path, pattern: re.Pattern[str], *, unused_s: float) -> None:
-    """Remove files that nothing has read for a while, while `making` holds the directory.
+    """Remove files not read for a while; the caller holds the directory by `making`.
 
     Args:
         directory: The directory; it must be this user's alone.
-        pattern: Matches their whole names.
-        unused_s: How long before the newest file there they were last read or written, in seconds.
+        pattern: Matches their full names.
+        unused_s: Remove a file last used this many seconds before the most recently used one.
     """
     try:
         with _opened(directory) as fd:
@@ -203,13 +203,13 @@ def remove_unused(directory: Path, pattern: re.Pattern[str], *, unused_s: float)
 
 
 def is_checked(directory: Path | None, name: str, fd: int, digest: str) -> bool:
-    """Return whether an open file is one that was found to have a digest, by its stamp.
+    """Return whether an open file's stamp is recorded with this digest.
 
     Args:
-        directory: Where that would be recorded.
+        directory: The directory of the records, or None.
         name: The record's name.
         fd: The file.
-        digest: What it should have.
+        digest: The expected digest.
     """
     found = None if directory is None else _record(directory, name)
     return found is not None and found == ([*stamp_of(os.fstat(fd))], digest)
@@ -225,7 +225,7 @@ def _record(directory: Path, name: str) -> tuple[list[int], str] | None:
 
 
 def note_checked(directory: Path | None, name: str, fd: int, digest: str) -> None:
-    """Record that an open file has a digest, where that can be recorded."""
+    """Record that an open file has this digest, if it can be recorded."""
     if directory is not None:
         said = json.dumps([stamp_of(os.fstat(fd)), digest]).encode("ascii")
         keep(directory, _CHECKED.format(name), lambda writer: writer.write_chunks([said]))

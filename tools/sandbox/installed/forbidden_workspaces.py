@@ -1,4 +1,4 @@
-"""Which directories may never be a workspace: those that later runs, or the host, execute from."""
+"""Directories that may never be a workspace: later runs or the host execute from them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ _allowed: set[tuple[object, ...]] = set()
 def refuse_forbidden(path: Path, cache: Path | None, *, writable: bool = True) -> None:
     """Refuse a directory whose content the host trusts.
 
-    A directory the guest writes may not be, hold or lie in the carrier's code, the interpreter's
-    files, the cache of compiled modules or the host's Python. None at all may be or hold the
-    temporary directory, which has the private files of every run.
+    A directory the guest may write to must not be, contain or lie in the wheel's code, the
+    interpreter's files, the cache of compiled modules or the host's Python. No directory, even a
+    read-only one, may be or contain the temporary directory, which has the private files of every
+    run.
 
     Args:
         path: An absolute path without links.
@@ -36,7 +37,7 @@ def refuse_forbidden(path: Path, cache: Path | None, *, writable: bool = True) -
         writable: Whether the guest may write there.
 
     Raises:
-        WorkspaceError: It is one of them.
+        WorkspaceError: The directory is one of these.
     """
     chain = _chain(path)
     if not chain:
@@ -65,7 +66,7 @@ def _refuse_code(path: Path, chain: list[Identity], cache: Path | None) -> None:
 
 
 def _chain(path: Path) -> list[Identity]:
-    """The identity of a directory and of each one above it; empty if it is not there."""
+    """Return the identities of a directory and its parents; empty if it does not exist."""
     found: list[Identity] = []
     directory, below = os.fspath(path), ""
     while directory != below:
@@ -90,7 +91,7 @@ def _find_code() -> Iterator[tuple[str, Path]]:
 
     for what, package in (("the carrier's code", CARRIER), ("the engine's code", "wasmtime")):
         found = package_directory(package)
-        if found is not None:  # what runs guests will say so
+        if found is not None:  # if missing, running guests reports it
             yield what, found
     artifacts = artifact_directory()
     if artifacts is not None:
@@ -103,9 +104,10 @@ def _find_code() -> Iterator[tuple[str, Path]]:
 
 
 def _of_python() -> Iterator[str]:
-    """Where this Python's modules and programs are: the paths of `sysconfig`, which loads slowly.
+    """Yield the directories of this Python's modules and programs.
 
-    Some systems put what is installed below `local` there.
+    They equal the paths of `sysconfig`, which is slow to load. Some systems install below `local`
+    there.
     """
     import site
 

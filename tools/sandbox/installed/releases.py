@@ -1,4 +1,4 @@
-"""Where distributions are installed, and which releases; none is loaded."""
+"""Where distributions are installed, and which releases; imports none of them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SEPARATORS: Final = str.maketrans("_.", "--")
 def installed_version(distribution: str) -> str:
     """Return the release of an installed distribution, or "unknown".
 
-    It is read off the name of its directory: loading what the standard library has for this takes
-    longer than an execution does.
+    It comes from the name of the distribution's directory: loading the standard library's module
+    for this takes longer than an execution.
     """
     wanted = _normalised(distribution)
     found = _in_names().get(wanted)
@@ -33,7 +33,7 @@ def installed_version(distribution: str) -> str:
 
 @functools.cache
 def _in_names() -> dict[str, str]:
-    """The releases that directories' names say; of several with a name the one that is imported."""
+    """Return the releases in directory names; for duplicates, of the one that is imported."""
     found: dict[str, str] = {}
     for directory in sys.path:
         try:
@@ -48,10 +48,10 @@ def _in_names() -> dict[str, str]:
 
 
 def release_of(directory: str) -> tuple[str, str] | None:
-    """The distribution and the release that a directory's name says; None where it says none.
+    """Return the distribution and release in a directory's name; None if it has none.
 
-    The name of a distribution is normalised, as PEP 503 has it. This looks at everything that is
-    installed, for which an expression would take as long as the rest of a first execution's looks.
+    The distribution's name is normalised per PEP 503. This runs for everything installed, and a
+    regular expression would take as long as all other lookups of a first execution.
     """
     if not directory.endswith(_OF_A_RELEASE):
         return None
@@ -63,7 +63,7 @@ _directories: Final[dict[tuple[str, ...], Path]] = {}
 
 
 def package_directory(name: str) -> Path | None:
-    """The directory of an installed package, which is not imported; None where there is none."""
+    """Return an installed package's directory without importing it, or None."""
     asked = (name, *sys.path)
     if asked not in _directories:
         try:

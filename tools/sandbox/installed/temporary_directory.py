@@ -1,6 +1,6 @@
-"""The host's directory for temporary files, as `tempfile` chooses it, found without loading that.
+"""The host's temporary directory, as `tempfile` chooses it, found without loading `tempfile`.
 
-It loads three compressors, which takes longer than a first execution may.
+`tempfile` loads three compressors, which takes longer than a first execution may.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def temporary_directory() -> str:
-    """`tempfile.gettempdir()`.
+    """Return the directory that `tempfile.gettempdir()` would.
 
     Raises:
-        FileNotFoundError: No directory can be used.
+        FileNotFoundError: No directory is usable.
     """
     chosen = chosen_directory()
     if chosen is not None:
@@ -32,7 +32,7 @@ def temporary_directory() -> str:
 
 
 def chosen_directory() -> str | None:
-    """The directory that `tempfile` is set to, or has settled for; None before that."""
+    """Return the directory that `tempfile` is set to or has settled on; None before."""
     loaded: ModuleType | None = sys.modules.get("tempfile")
     chosen = None if loaded is None else loaded.tempdir
     return chosen if chosen is None else os.fsdecode(chosen)

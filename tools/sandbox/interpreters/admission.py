@@ -1,4 +1,4 @@
-"""How many executions run in the interpreters of this process at once: as many as can."""
+"""Admission of executions to this process's interpreters, limited by its processors."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from contextlib import contextmanager
 from typing import Final
 
 PATIENCE_SECONDS: Final = 0.02
-"""How long an execution waits for those before it, and how long one counts as quick."""
+"""The longest an execution waits for others, and the longest one counts as quick."""
 
 
 class Admission:
-    """Has quick executions wait for each other rather than get in each other's way.
+    """Makes quick executions wait for each other rather than compete.
 
-    More of them than there are processors only take Python's lock from each other and need more
-    interpreters, whose memory is cold. They are admitted in the order in which they came. One that
-    takes longer than `patience_s` is not counted any more, and none waits longer than that: what
-    computes, or sleeps, for a while holds no other up.
+    More of them than processors would only compete for Python's lock and need more interpreters,
+    whose memory is cold. They are admitted in order of arrival. An execution is no longer counted
+    after `patience_s`, and none waits longer than that: a long computation or sleep delays no
+    other.
 
     Attributes:
         most: How many are admitted at once.
 
     Args:
-        most: How many are admitted at once; the processors that this process may use by default.
+        most: How many are admitted at once; by default, as many as usable processors.
         patience_s: As `PATIENCE_SECONDS`.
-        clock: Gives the time, in seconds.
+        clock: Returns the time, in seconds.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Admission:
 
     @contextmanager
     def admitted(self) -> Iterator[None]:
-        """Wait for admission, as long as that may take; it ends with the block."""
+        """Wait for admission, which lasts for the block; the wait is limited."""
         ticket = threading.Lock()
         try:
             self._enter(ticket)
@@ -57,12 +57,12 @@ class Admission:
 
     @property
     def inside(self) -> int:
-        """How many are admitted now, those that take long too."""
+        """How many are admitted now, long ones included."""
         return len(self._since)
 
     @property
     def waiting(self) -> int:
-        """How many wait now."""
+        """How many are waiting now."""
         return len(self._waiting)
 
     def _enter(self, ticket: threading.Lock) -> None:
@@ -70,7 +70,7 @@ class Admission:
             if not self._waiting and self._has_room():
                 self._since[ticket] = self._clock()
                 return
-            ticket.acquire()  # released by whom it is admitted by
+            ticket.acquire()  # released by the thread that admits it
             self._waiting.append(ticket)
         if not ticket.acquire(timeout=self._patience_s):
             with self._lock:
@@ -81,7 +81,7 @@ class Admission:
     def _leave(self, ticket: threading.Lock) -> None:
         with self._lock:
             self._since.pop(ticket, None)
-            if ticket in self._waiting:  # interrupted as it waited
+            if ticket in self._waiting:  # interrupted while waiting
                 self._waiting.remove(ticket)
             while self._waiting and self._has_room():
                 following = self._waiting.popleft()
@@ -89,6 +89,6 @@ class Admission:
                 following.release()
 
     def _has_room(self) -> bool:
-        """Whether fewer quick ones are under way than may be; the lock is held."""
+        """Return whether another quick one may start; the caller holds the lock."""
         long_ago = self._clock() - self._patience_s
         return sum(since > long_ago for since in self._since.values()) < self.most

@@ -1,6 +1,6 @@
-"""An open interpreter (on `host/`), given a workspace and code.
+"""An open interpreter (on `host/`) that runs code in a workspace.
 
-Opening, serving, running, restoring and ending one share what it has open and mounted, and so are
+Opening, serving, running, restoring and ending share the open and mounted directories, so they are
 one module.
 """
 
@@ -52,20 +52,20 @@ _BY_LINES: Final = (
     "exec('import sys\\nfor each in (sys.stdout, sys.stderr):\\n"
     " try: each.reconfigure(line_buffering=True)\\n except Exception: pass', {})\n"
 )
-"""Has what is printed leave the guest line by line, where somebody listens."""
+"""Makes the guest flush its output line by line, for callbacks."""
 
 _LEAST_REST_SECONDS: Final = 0.01
 _RUN_AGAIN: Final = "run the code again, which opens another"
 
 
 class GuestInterpreter:
-    """An open interpreter, whose workspace is chosen turn by turn.
+    """An open interpreter; each turn chooses its workspace.
 
     Attributes:
-        kind: What it was opened with.
-        in_use: Held while it runs a turn, and by whom it may not end meanwhile.
+        kind: The class it was opened with.
+        in_use: Held while it runs a turn, and by those who need it not to end meanwhile.
         ended: Why it runs no more turns, or None while it does.
-        tool_calls: What the last turn called of the functions of the host.
+        tool_calls: The last turn's calls of host functions.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class GuestInterpreter:
         self._timer: threading.Timer | None = None
 
     def _end_when_idle(self) -> None:
-        """End it once it has rested for as long as it may; looks again when that could be."""
+        """End it after `idle_s` without a turn; otherwise check again when that time is up."""
         if self._idle_s is None or self.ended is not None:
             return
         left = self._idle_s
@@ -122,14 +122,14 @@ class GuestInterpreter:
 
     @property
     def memory_held(self) -> int | None:
-        """The most linear memory it held since it was opened, in bytes, or None if it ended."""
+        """The most linear memory it has had since it was opened, in bytes; None once ended."""
         if self._machine is None or self.ended is not None:
             return None
         return self._machine.memory_bytes
 
     @property
     def lost_writes(self) -> tuple[LostWrite, ...]:
-        """The files that are not what the last script wrote."""
+        """The files that differ from what the last script wrote."""
         return (*_lost(self._workspace, ""), *_lost(self._temporary, f"{TEMPORARY}/"))
 
     @property
@@ -139,7 +139,7 @@ class GuestInterpreter:
         return sum(tree.meter.losses.refused for tree in trees if tree is not None)
 
     def run(self, request: Request, services: GuestServices, stop: threading.Event) -> TurnOutcome:
-        """Run a script under limits of its own, with services that are its alone.
+        """Run a script with its own limits and services.
 
         Args:
             request: What to run.
@@ -147,7 +147,7 @@ class GuestInterpreter:
             stop: Ends it early once set.
 
         Raises:
-            SandboxUnavailable: Its host cannot run it, or it has ended.
+            SandboxUnavailable: The host cannot run it, or it has ended.
         """
         script = request.script
         with self.in_use:
@@ -207,7 +207,7 @@ class GuestInterpreter:
         return by_lines + script.turn(self._prepared.code)
 
     def _begin_for(self, script: Script, machine: GuestMachine) -> None:
-        """Begin with a template in which there is what a script imports, where there is one."""
+        """Start from a template with the script's imports, if there is one."""
         template = self._template_for(script.source)
         if template is self._begun_with or self._begun_with is not self._prepared.template:
             return
@@ -230,7 +230,7 @@ class GuestInterpreter:
                 science.imported()
 
     def fitness(self, source: str) -> int:
-        """Best is what began as the script is to begin; what is large does not become small."""
+        """Rate it for a script: 2 for its template, 1 for the plain one, else 0 (no way back)."""
         if not self._is_as_opened():
             return 0
         if self._template_for(source) is self._begun_with:
@@ -238,14 +238,14 @@ class GuestInterpreter:
         return int(self._begun_with is self._prepared.template)
 
     def _is_as_opened(self) -> bool:
-        """Whether it is what it was when it was opened; looked at where that is not known."""
+        """Return whether it is in its opened state; compare the memory if unknown."""
         if self._is_proven or self._machine is None:
             return self._is_proven
         self._is_proven = self._begun_with.proves(self._machine.instance)
         return self._is_proven
 
     def restore(self) -> bool:
-        """Make it what it was when it was opened; see `Interpreter`."""
+        """Reset it to its opened state; return False if it cannot be reused."""
         machine = self._machine
         if machine is None or self.ended is not None:
             return False
@@ -254,7 +254,7 @@ class GuestInterpreter:
         if not self._begun_with.restore(machine.instance):
             return False
         machine.begin_again()
-        # Comparing memory takes longer than an execution: not before the result is on its way.
+        # Comparing memory takes longer than an execution, so it is left to the next use.
         self._is_proven = False
         if dict(self.kind.environment) != DEFAULT_ENVIRONMENT and not self._is_as_opened():
             return False
@@ -262,7 +262,7 @@ class GuestInterpreter:
         return True
 
     def close(self) -> None:
-        """End it and free what it held."""
+        """End it and free its memory and files."""
         with self.in_use:
             self._end("closed")
             self._leave_workspace()
@@ -279,7 +279,7 @@ class GuestInterpreter:
     # ---------------------------------------------------------- files
 
     def _serve(self, machine: GuestMachine, services: GuestServices) -> None:
-        """Have it find what an execution's guest may use."""
+        """Mount what an execution's guest may use."""
         self._leave_mounts()
         room, upkeep = services.files.room, machine.guest.upkeep
         self._workspace = self._tree_of(services)
@@ -298,7 +298,7 @@ class GuestInterpreter:
         machine.mount(directories)
 
     def _emptied(self, room: Room, upkeep: Upkeep) -> MemoryTree:
-        """The tree of `/tmp`, empty but for the home; what is open in the one there is counts."""
+        """Return the tree of `/tmp`, empty but for the home; files still open count."""
         tree = self._temporary
         if tree is None:
             tree = MemoryTree(Meter(room, temporary=True), upkeep=upkeep)
@@ -308,7 +308,7 @@ class GuestInterpreter:
         return tree
 
     def _tree_of(self, services: GuestServices) -> HostTree:
-        """The tree of a workspace; the one there is, with what is open in it, where it is that."""
+        """Return the workspace's tree; reuse the current one, with its open files, if it fits."""
         tree, served = self._workspace, services.files
         if tree is not None and tree.resolver.is_root(served.root):
             tree.serve_again(served.room, served.changes)
@@ -334,7 +334,7 @@ _science_lock: Final = threading.Lock()
 
 
 def _science_for(runtime: PreparedRuntime, source: str) -> ScienceTemplate | None:
-    """The template for a script that imports what is in it; None for any other script."""
+    """Return the template for a script that imports its modules; None for others."""
     if not any(map(source.__contains__, SCIENCE_MODULES)):
         return None
     from .science_template import ScienceTemplate, imports_science  # few executions need it
@@ -349,7 +349,7 @@ def _science_for(runtime: PreparedRuntime, source: str) -> ScienceTemplate | Non
 
 
 def prepared_file(cache: Path | None) -> PreparedFile:
-    """What interpreters of this process start from, made by the first call."""
+    """Return what interpreters of this process start from; the first call prepares it."""
     with _unavailable():
         return prepared_runtime(cache).prepared
 
@@ -358,10 +358,10 @@ def prepared_file(cache: Path | None) -> PreparedFile:
 
 
 def _offered(tools: tuple[Tool, ...], gate: Callable[..., Any] | None) -> OfferedTools | None:
-    """What answers a guest's requests to functions of the host, if there are any."""
+    """Return what answers a guest's calls of host functions, or None without any."""
     if not tools:
         return None
-    from .offered_tools import OfferedTools  # an event loop takes longer to load than a turn takes
+    from .offered_tools import OfferedTools  # loading an event loop takes longer than a turn
 
     return OfferedTools(tools, gate)
 
@@ -385,7 +385,7 @@ def _lost(tree: HostTree | MemoryTree | None, prefix: str) -> list[LostWrite]:
 
 @contextlib.contextmanager
 def _unavailable() -> Iterator[None]:
-    """Turn what the engine raises into the sandbox's own errors."""
+    """Turn the engine's exceptions into the sandbox's own."""
     try:
         yield
     except EngineUnavailable as error:
@@ -394,7 +394,7 @@ def _unavailable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _provided() -> Iterator[None]:
-    """Turn what the engine raises, and what the system refuses, into the sandbox's own errors."""
+    """Turn the engine's exceptions and `OSError` into the sandbox's own errors."""
     try:
         with _unavailable():
             yield

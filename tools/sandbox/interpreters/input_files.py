@@ -1,4 +1,4 @@
-"""Input files of an execution, put into its workspace before its guest runs."""
+"""Input files of an execution, written into its workspace before its guest runs."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _REPLACED: Final = Opening(create=True, truncate=True, write=True)
 def place_files(
     served: ServedDirectory, files: Mapping[str, bytes], calls: SystemCalls | None = None
 ) -> None:
-    """Write files into a workspace on the host's behalf, parents made; none counts as a change.
+    """Write files into a workspace for the host, with parents; none counts as a change.
 
-    They fill the guest's quota. No link is followed, and the host's own file is refused.
+    They count against the guest's quota. No link is followed, and the host's own file is refused.
 
     Args:
         served: The workspace.
-        files: Content by workspace-relative path, the paths checked.
-        calls: What files are served with; the system's if None.
+        files: Content by workspace-relative path, already checked.
+        calls: The system calls to use; the real ones if None.
 
     Raises:
-        InputFileError: One could not be written; it names those that were.
+        InputFileError: A file could not be written; the error names those that were.
     """
     tree = HostTree(
         served.root, Meter(served.room), ChangeLedger(), hides=served.hides, calls=calls or LINUX

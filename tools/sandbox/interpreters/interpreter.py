@@ -1,4 +1,4 @@
-"""The module that runs guests, loaded by the first execution, with the engine it needs."""
+"""Lazy access to the module that runs guests and its engine."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def loaded_host(*, loading: Path | None = None) -> ModuleType:
     """Return the module that runs guests.
 
     Args:
-        loading: Begin to load the compiled interpreter from this directory first: a thread does
-            that while this one loads the rest.
+        loading: The directory to load the compiled interpreter from in a thread, while this one
+            imports the module.
 
     Raises:
         SandboxUnavailable: There is no engine for this machine.
@@ -47,14 +47,14 @@ def open_interpreter(
     gate: Callable[..., Any] | None = None,
     idle_s: float | None = None,
 ) -> GuestInterpreter:
-    """Open an interpreter and prepare it; nothing of an execution is needed yet.
+    """Open and prepare an interpreter; this needs nothing of an execution yet.
 
     Args:
-        kind: What it is opened with.
-        tools: Functions of the host it may call.
+        kind: Its class.
+        tools: Host functions it may call.
         gate: Asked before each such call.
-        idle_s: Keep its variables from one turn to the next, and end it once it has rested for so
-            many seconds. None for one turn.
+        idle_s: Preserve its variables between turns, and end it after this many seconds without a
+            turn. None for a single turn.
 
     Raises:
         SandboxUnavailable: It cannot be opened.

@@ -1,6 +1,6 @@
-"""What an interpreter is opened with, and what an execution's guest may use in it."""
+"""The class an interpreter is opened with, and the services of an execution's guest."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class InterpreterClass(NamedTuple):
-    """What an interpreter must be opened with; one of the same class serves any execution of it.
+    """What an interpreter is opened with; it can serve any execution of the same class.
 
     Attributes:
-        memory_bytes: The policy's field of that name, and so on.
-        open_files: As above.
-        file_calls: As above.
-        environment: As above, sorted.
+        memory_bytes: The policy's field of that name.
+        open_files: Likewise.
+        file_calls: Likewise.
+        environment: Likewise, sorted.
         cache: The directory of compiled modules, or None.
     """
 
@@ -33,7 +33,7 @@ class InterpreterClass(NamedTuple):
 
     @classmethod
     def of(cls, policy: ExecutionPolicy, cache: Path | None) -> Self:
-        """The class a policy's executions need."""
+        """Return the class that a policy's executions need."""
         return cls(
             memory_bytes=policy.memory_bytes,
             open_files=policy.open_files,
@@ -49,10 +49,10 @@ class GuestServices(NamedTuple):
     Attributes:
         files: Its workspace.
         mounted: The directories of the policy's mounts, by guest path.
-        streams: Takes its output as it comes.
-        output_bytes: What is kept of each stream.
-        syncs: Whether the disk keeps what the guest syncs.
-        system_calls: What files are served with; the system's if None.
+        streams: Forwards its output while it runs.
+        output_bytes: How much of each stream is stored.
+        syncs: Whether the guest's syncs wait for the disk.
+        system_calls: The system calls for files; the real ones if None.
     """
 
     files: "ServedDirectory"

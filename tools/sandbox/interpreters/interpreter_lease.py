@@ -1,6 +1,6 @@
-"""The interpreter of an execution: a pooled one, one opened for it, or the one that is kept."""
+"""The interpreter of an execution: a pooled one, a new one, or the stateful one."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 import contextlib
 import threading
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class Lent(NamedTuple):
-    """An interpreter that one execution has.
+    """An interpreter lent to one execution.
 
     Attributes:
         interpreter: The interpreter.
-        origin: Where it came from: "pool", "opened" or "kept".
-        state_lost: Why the interpreter of the executions before was lost, or None.
+        origin: "pool", "opened", or "kept" for the stateful one.
+        state_lost: Why the stateful interpreter of earlier executions was lost, or None.
     """
 
     interpreter: "GuestInterpreter"
@@ -33,11 +33,11 @@ class Lent(NamedTuple):
 
 
 class InterpreterLease:
-    """Lends every execution of one sandbox an interpreter.
+    """Lends an interpreter to every execution of one sandbox.
 
     Args:
-        workspace: The sandbox's.
-        settings: The sandbox's: whether one interpreter is kept, and the functions it may call.
+        workspace: The sandbox's workspace.
+        settings: The sandbox's settings: whether it is stateful, and its host functions.
     """
 
     def __init__(self, workspace: Path, settings: SandboxSettings) -> None:
@@ -48,7 +48,7 @@ class InterpreterLease:
         self._closed = False
 
     def close(self) -> None:
-        """End the interpreter that is kept, once an execution that runs in it is over."""
+        """End the stateful interpreter, after an execution running in it."""
         self._closed = True
         with self._lock:
             self._drop_kept()
@@ -61,16 +61,16 @@ class InterpreterLease:
         *,
         for_itself: bool,
     ) -> contextlib.AbstractContextManager[Lent]:
-        """An interpreter, for the block.
+        """Lend an interpreter for the block.
 
         Args:
             kind: Its class.
-            source: The script that it is to run.
-            afterwards: Takes what can wait until the result is on its way.
+            source: The script to run.
+            afterwards: Takes work to do after the result was handed over.
             for_itself: Open one that no other execution gets.
 
         Raises:
-            SandboxClosed: The sandbox was closed while this waited for the turn before.
+            SandboxClosed: The sandbox was closed while this waited for the previous turn.
             SandboxUnavailable: No interpreter can be opened now.
         """
         if self._settings.stateful:
@@ -83,7 +83,7 @@ class InterpreterLease:
 
     @contextlib.contextmanager
     def _kept_one(self, kind: InterpreterClass) -> Iterator[Lent]:
-        """The interpreter of the executions before, or a new one that is then kept."""
+        """Lend the stateful interpreter; open a new one if there is none."""
         with self._lock, contextlib.ExitStack() as using:
             if self._closed:
                 raise SandboxClosed(self._workspace)
@@ -114,7 +114,7 @@ class InterpreterLease:
 
 
 def _pooled(kind: InterpreterClass, source: str, afterwards: contextlib.ExitStack) -> Lent:
-    """One that was ready, or is opened and may be ready for the next."""
+    """Lend a ready interpreter, or open one that may then join the pool."""
     pool = the_pool()
     afterwards.enter_context(pool.admission.admitted())
     pooled = pool.take(kind, source)

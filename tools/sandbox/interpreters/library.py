@@ -1,11 +1,11 @@
-"""The guest's standard library, served from the files that hold it.
+"""The guest's standard library, served from the files that contain it.
 
-The archive is served as the wheel carries it, once it was found to be what is listed. Matplotlib
-reads its data as files, which lie in an archive in that archive: they are attached to the template
-when that is made, and served from there.
+The archive is served straight from the wheel, once its digest was checked. Matplotlib reads its
+data as files, which are in a nested archive: they are attached to the template when that is built,
+and served from there.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 import functools
 import hashlib
@@ -25,7 +25,7 @@ _DATA_ARCHIVE: Final = "matplotlib/mpl-data.zip"
 _DATA_PLACE: Final = "matplotlib/mpl-data"
 
 Index = Sequence[tuple[str, int, int]]
-"""Of each of matplotlib's files its path, where its content begins, and how many bytes it has."""
+"""Path, content offset and size of each of matplotlib's files."""
 
 
 class Archive(NamedTuple):
@@ -33,8 +33,8 @@ class Archive(NamedTuple):
 
     Attributes:
         fd: The file.
-        name: What the guest calls it.
-        is_intact: Tells whether it is what it was.
+        name: The guest's name for it.
+        is_intact: Returns whether it is unchanged since it was opened.
     """
 
     fd: int
@@ -43,10 +43,10 @@ class Archive(NamedTuple):
 
 
 def open_archive(files: InterpreterFiles, cache: Path | None) -> Archive:
-    """Open the archive of the standard library.
+    """Open the archive of the standard library and check its digest.
 
     Raises:
-        SandboxUnavailable: It cannot be opened, or is not what is listed.
+        SandboxUnavailable: It cannot be opened, or does not match its digest.
     """
     digest = files.digests[LIBRARY_ARCHIVE]
     fd = files.open_archive()
@@ -63,8 +63,8 @@ def open_archive(files: InterpreterFiles, cache: Path | None) -> Archive:
 
 
 def data_of(archive: Archive) -> tuple[Index, bytes]:
-    """Matplotlib's files: their index, and their contents one after another."""
-    import zipfile  # only where a template is made
+    """Return matplotlib's files: their index, and their concatenated contents."""
+    import zipfile  # needed only to build a template
 
     index: list[tuple[str, int, int]] = []
     content = io.BytesIO()
@@ -84,12 +84,12 @@ def data_of(archive: Archive) -> tuple[Index, bytes]:
 def served_library(
     archive: Archive, index: Index, data: tuple[int, int]
 ) -> Mapping[str, Directory]:
-    """The directories of the library, by the guest's paths.
+    """Return the directories of the library, by guest path.
 
     Args:
         archive: The standard library.
-        index: Of matplotlib's files.
-        data: The file that holds their contents, and where in it they begin.
+        index: The index of matplotlib's files.
+        data: The file with their contents, and the offset of these.
     """
     tree = MemoryTree(None)
     read = functools.partial(os.preadv, archive.fd)
@@ -123,5 +123,5 @@ def _digest_of(fd: int) -> str:
 
 
 def _short(directory: Path) -> str:
-    """Several installations of a user may share a cache."""
+    """Return a short form of the path: several installations of a user may share a cache."""
     return hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]

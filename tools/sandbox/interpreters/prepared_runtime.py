@@ -1,10 +1,10 @@
-"""What the interpreters of a process share; loaded, or made, once.
+"""What the interpreters of a process share; loaded or built once.
 
-A process finds the module compiled and a template prepared in the cache, as a rule: then nothing
-runs before its first execution. What is missing there, or not right, is made and kept.
+Usually the cache has the compiled module and a template: then nothing runs before a process's first
+execution. Anything missing or invalid is built and cached.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 import os
 import threading
@@ -35,7 +35,7 @@ _OWN_LIMITS: Final = ExecutionPolicy()
 
 
 def set_environment(machine: GuestMachine, wanted: dict[str, str]) -> None:
-    """Give it an environment other than that of its template."""
+    """Give a guest an environment other than its template's."""
     if wanted == DEFAULT_ENVIRONMENT:
         return
     absent = [name for name in DEFAULT_ENVIRONMENT if name not in wanted]
@@ -47,10 +47,10 @@ def set_environment(machine: GuestMachine, wanted: dict[str, str]) -> None:
 
 
 def prepare_machine(machine: GuestMachine, turn: str, limits: TurnLimits = _PREPARATION) -> bytes:
-    """Run a turn of our own, and return what it printed.
+    """Run a turn of our own code, and return its output.
 
     Raises:
-        SandboxUnavailable: It did not end well.
+        SandboxUnavailable: The turn failed.
     """
     done = with_room(lambda: machine.turn(turn.encode(), limits), lambda: None)
     if done.exit_code != 0 or done.truncated:
@@ -68,13 +68,13 @@ class PreparedRuntime(NamedTuple):
 
     Attributes:
         program: The interpreter's module, its imports defined.
-        library: The directories of its library, by the guest's paths.
-        code: What runs in it around an execution's code.
+        library: The directories of its library, by guest path.
+        code: The guest code that runs around an execution's code.
         template: A prepared interpreter's memory.
-        is_intact: Tells whether the library is what it was.
-        files: The interpreter's.
-        cache: The directory of what is kept, or None.
-        prepared: What the template was made of.
+        is_intact: Returns whether the library is unchanged.
+        files: The interpreter's files.
+        cache: The cache directory, or None.
+        prepared: The file that the template was created from.
     """
 
     program: Program
@@ -93,16 +93,16 @@ _given: Final[list[PreparedFile]] = []
 
 
 def begin_with(prepared: PreparedFile) -> None:
-    """Have the first runtime of this process use what the process that started it prepared.
+    """Make this process's first runtime use what its parent process prepared.
 
     Args:
-        prepared: What that is; of a process of the same release, environment and cache.
+        prepared: The prepared file, from a process of the same release, environment and cache.
     """
     _given[:] = [prepared]
 
 
 def prepared_runtime(cache: Path | None) -> PreparedRuntime:
-    """What interpreters are opened with, made by the first call and whenever the library changed.
+    """Return what interpreters are opened with; built once, and again if the library changed.
 
     Raises:
         EngineUnavailable: This process cannot run guests.
@@ -124,7 +124,7 @@ def new_machine(
     *,
     limits: MachineLimits = _OWN_LIMITS,
 ) -> GuestMachine:
-    """A guest, for code of our own by default; what it finds is in the order a template knows."""
+    """Create a guest, by default for our own code; mounts are in the template's order."""
     nothing = MemoryTree(None).root
     return GuestMachine(
         program,
@@ -136,7 +136,7 @@ def new_machine(
 
 
 def _make(cache: Path | None) -> PreparedRuntime:
-    """Load what there is, and make the rest while no other process makes it."""
+    """Load what is in the cache, and build the rest under the lock."""
     engine, files = the_engine(), InterpreterFiles.found()
     archive = open_archive(files, cache)
     name = template_name(PLAIN, files.digests) or ""
@@ -171,7 +171,7 @@ def _make(cache: Path | None) -> PreparedRuntime:
 
 
 def _prepare(program: Program, archive: Archive, cache: Path | None, name: str) -> PreparedFile:
-    """Prepare an interpreter, and keep it where that is possible."""
+    """Prepare an interpreter, and cache it if possible."""
     index, data = data_of(archive)
     held = _without_a_name(data)
     machine = new_machine(program, served_library(archive, index, (held, 0)))
@@ -192,7 +192,7 @@ def _prepare(program: Program, archive: Archive, cache: Path | None, name: str) 
 
 
 def _without_a_name(data: bytes) -> int:
-    """A file in memory with this content."""
+    """Return an in-memory file with this content."""
     fd = os.memfd_create("sandbox-library", os.MFD_CLOEXEC)
     with open(fd, "wb", closefd=False) as file:
         file.write(data)

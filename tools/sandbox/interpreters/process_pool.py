@@ -1,4 +1,4 @@
-"""The pool of interpreters of this process: its size, its state, its end."""
+"""This process's pool of interpreters: its size, its counts, its end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POOL_VARIABLE: Final = "AGENTFORGE_SANDBOX_POOL"
 """The environment variable that sets the pool's size before anything else does."""
 
 RESTORE_VARIABLE: Final = "AGENTFORGE_SANDBOX_RESTORE"
-"""The environment variable that, set to 0, has every interpreter used once only."""
+"""The environment variable that, set to 0, makes every interpreter single-use."""
 
 DEFAULT_POOL_SIZE: Final = 2
 MAX_POOL_SIZE: Final = 64
@@ -38,23 +38,23 @@ _beside: KeptBeside | None = None
 
 
 class KeptBeside(Protocol):
-    """What is kept ready beside interpreters, and ends with them."""
+    """What is kept ready along with interpreters, and is closed with them."""
 
     def count(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
 
     def close(self) -> None:
         """End them."""
 
 
 def keep_beside(kept: KeptBeside) -> None:
-    """Have the worker process that is kept ready counted and closed with the pool."""
+    """Register the spare worker process to be counted and closed with the pool."""
     global _beside  # noqa: PLW0603 (one for the process)
     _beside = kept
 
 
 def keeps_spare_worker() -> bool:
-    """Return whether a worker process is kept ready: where interpreters are."""
+    """Return whether to keep a worker process ready: only if interpreters are."""
     pool = the_pool()
     return pool.size > 0 and not pool.closed
 
@@ -75,7 +75,7 @@ def _size_from_environment() -> int:
 def _restore_from_environment() -> bool:
     text = os.environ.get(RESTORE_VARIABLE, "").strip()
     if text not in {"", "0", "1"}:
-        # A value other than these asks for less than what is usual.
+        # Any other value is taken as a wish for less than the default.
         _log.warning("pool.restore_ignored", variable=RESTORE_VARIABLE, value=shown(text), used="0")
     return text in {"", "1"}
 
@@ -90,7 +90,7 @@ def _checked_size(size: object) -> int:
 
 
 def the_pool() -> ReadyInterpreters:
-    """The pool of this process."""
+    """Return this process's pool."""
     global _pool, _restore  # noqa: PLW0603 (one for the process)
     with _pool_lock:
         if _pool is None:
@@ -101,17 +101,17 @@ def the_pool() -> ReadyInterpreters:
 
 
 def configure_pool(size: int = DEFAULT_POOL_SIZE, *, restore: bool | None = None) -> None:
-    """Keep this many interpreters ready; also after `close_pool`.
+    """Set how many interpreters are kept ready; also reopens a closed pool.
 
     Args:
-        size: 0 to 64; 0 switches the pool off, and each execution opens its own interpreter; no
-            worker process is kept ready then.
-        restore: Whether a used interpreter is made what it was and used again, or closed. None
-            leaves that as it is: at first as the variable `AGENTFORGE_SANDBOX_RESTORE` says, else
+        size: 0 to 64; 0 turns the pool off: each execution opens its own interpreter, and no spare
+            worker process is kept ready.
+        restore: Whether a used interpreter is restored for another use, or closed. None leaves the
+            setting unchanged; initially it comes from `AGENTFORGE_SANDBOX_RESTORE`, by default
             True.
 
     Raises:
-        ValueError: The size is refused; the pool is as it was.
+        ValueError: The size is refused; the pool is unchanged.
     """
     global _pool, _restore  # noqa: PLW0603
     checked = _checked_size(size)
@@ -131,16 +131,16 @@ def configure_pool(size: int = DEFAULT_POOL_SIZE, *, restore: bool | None = None
 
 
 def pool_stats() -> PoolStats:
-    """What the pool of this process did so far."""
+    """Return the counts of this process's pool so far."""
     stats = the_pool().stats()
     return stats if _beside is None else evolve(stats, spare_workers=_beside.count())
 
 
 def close_pool() -> None:
-    """Close the interpreters opened ahead and stop opening more; executions open their own.
+    """Close the interpreters opened ahead and open no more; executions open their own.
 
-    The worker process that is kept ready is ended, too. Done by itself when the process ends.
-    `configure_pool` starts again.
+    Ends the spare worker process, too. Called automatically when the process ends. `configure_pool`
+    reopens the pool.
     """
     the_pool().close()
     _close_beside()
@@ -152,13 +152,13 @@ def _close_beside() -> None:
 
 
 def warm_pool(*, policy: ExecutionPolicy | None = None) -> None:
-    """Fill the pool, and return once it is full; before the first execution, too.
+    """Fill the pool, and return once it is full; may precede the first execution.
 
-    A pool that is off or closed is as full as it gets.
+    Does nothing if the pool is off or closed.
 
     Args:
-        policy: Have interpreters for executions under this policy ready. None has those of the
-            last execution's, and before the first those of the default policy.
+        policy: The policy to prepare interpreters for. None means the last execution's policy, or
+            the default policy before the first execution.
 
     Raises:
         SandboxUnavailable: This process or machine cannot run guests now.
@@ -180,11 +180,11 @@ def _at_exit() -> None:
 
 
 def _after_fork() -> None:
-    """A forked child has no pool thread and may touch no interpreter of its parent."""
+    """Give a forked child a pool of its own; it must not touch its parent's interpreters."""
     global _pool, _pool_lock  # noqa: PLW0603
     _pool_lock = threading.Lock()
     if _pool is not None:
-        _abandoned.append(_pool)  # kept, so that nothing of the parent's is closed here
+        _abandoned.append(_pool)  # referenced, so that nothing of the parent's is closed
         _pool = ReadyInterpreters(0)
 
 

@@ -1,8 +1,8 @@
-"""Interpreters that are ready before their executions: the pool of a process.
+"""Interpreters ready before their executions: the pool of a process.
 
-No thread works for it. An execution takes the interpreter that was used last, whose memory the
-processor still knows, or opens one; a used one is restored by the execution that used it, once its
-workspace is free. Quick ones wait for each other where there are more than processors.
+It has no thread. An execution takes the most recently used interpreter, whose memory is still in
+the processor's caches, or opens one. The execution that used it restores it, after freeing its
+workspace. Quick executions wait for each other if there are more of them than processors.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 class ReadyInterpreters:
-    """Interpreters of one class, the one last asked for, as they were when they were opened.
+    """Interpreters of the last requested class, each in its opened state.
 
-    While several are in use at once, as many are kept besides as are in use; afterwards `size`.
+    It keeps `size` interpreters ready, or as many as are in use at once, if that is more.
 
     Attributes:
-        admission: Has executions wait for each other; within it one asks for an interpreter and is
-            done with it.
-        size: How many are kept.
-        restores: Whether used interpreters are restored, where that is possible.
-        wanted: Of which class they are; None before one was asked for.
-        closed: Whether it was closed.
+        admission: Makes executions wait for each other; to be entered before `take` and left after
+            `done`.
+        size: How many are kept ready.
+        restores: Whether used interpreters are restored, if possible.
+        wanted: Their class; None before the first request.
+        closed: Whether the pool was closed.
 
     Args:
-        size: How many it keeps; 0 switches it off.
-        restore: Whether used interpreters are made what they were and used again.
+        size: How many it keeps ready; 0 turns it off.
+        restore: Whether used interpreters are restored and reused.
     """
 
     def __init__(self, size: int, *, restore: bool = True) -> None:
@@ -49,9 +49,9 @@ class ReadyInterpreters:
         self._counts = dict.fromkeys(("opened", "used", "restored", "missed", "discarded"), 0)
 
     def take(self, kind: InterpreterClass, source: str = "") -> GuestInterpreter | None:
-        """An interpreter of this class as it was when opened, or None if none is ready.
+        """Return an interpreter of this class in its opened state, or None if none is ready.
 
-        Of those that suit the script best it is the one that was used last. Each call is followed
+        It is the most recently used of those that suit the script best. Each call must be followed
         by one of `done`.
         """
         with self._lock:
@@ -73,7 +73,7 @@ class ReadyInterpreters:
         return self._ready.pop(len(fitness) - 1 - fitness[::-1].index(best))
 
     def done(self, used: GuestInterpreter | None) -> None:
-        """An execution that asked for an interpreter has ended: restore what it ran in."""
+        """End the use of an interpreter: restore it for the pool, or close it."""
         restored = used is not None and self._is_wanted(used) and used.restore()
         with self._lock:
             self._out -= 1
@@ -100,7 +100,7 @@ class ReadyInterpreters:
             )
 
     def fill(self, kind: InterpreterClass) -> None:
-        """Open as many as it keeps, of this class from now on.
+        """Open interpreters of this class, now the pool's class, until the pool is full.
 
         Raises:
             SandboxUnavailable: None can be opened.
@@ -124,7 +124,7 @@ class ReadyInterpreters:
                 opened.close()
 
     def _change_class(self, kind: InterpreterClass) -> list[GuestInterpreter]:
-        """Keep interpreters of this class from now on; returns those to be closed."""
+        """Change the pool's class; return the interpreters to be closed."""
         if self.wanted == kind:
             return []
         self.wanted = kind
@@ -133,11 +133,11 @@ class ReadyInterpreters:
         return stale
 
     def _has_room_for(self, kind: InterpreterClass) -> bool:
-        """Whether one that is ready is to be kept; the lock is held."""
+        """Return whether a ready interpreter is to be kept; the caller holds the lock."""
         return not self.closed and self.wanted == kind and len(self._ready) < self.size
 
     def resize(self, size: int, *, restore: bool) -> None:
-        """Keep this many ready from now on, used once only or restored."""
+        """Change how many are kept ready, and whether they are restored or single-use."""
         with self._lock:
             self.size = size
             self.restores = restore
@@ -148,7 +148,7 @@ class ReadyInterpreters:
             interpreter.close()
 
     def close(self) -> None:
-        """Close every interpreter that is ready; `take` gives None then."""
+        """Close every ready interpreter; `take` returns None afterwards."""
         with self._lock:
             self.closed = True
             left, self._ready = self._ready, []
@@ -157,7 +157,7 @@ class ReadyInterpreters:
             interpreter.close()
 
     def stats(self) -> PoolStats:
-        """The counts so far."""
+        """Return the counts so far."""
         from ..compiled.status import PoolStats
 
         with self._lock:

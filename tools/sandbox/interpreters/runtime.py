@@ -1,8 +1,8 @@
-"""The interpreter's files: which there are, where they are compiled to, making them ready.
+"""The interpreter's files: which exist, where they are compiled to, and how they are prepared.
 
-The interpreter is one large WebAssembly module. It is compiled to native code once for a user,
-which takes minutes; the compiled file is then loaded in a fraction of a second. `prepare` does
-that compilation on purpose, so no execution meets it by surprise.
+The interpreter is one large WebAssembly module. It is compiled to native code once per user, which
+takes minutes; the compiled file then loads in a fraction of a second. `prepare` compiles in
+advance, so that no execution has to.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _forked = False
 
 
 def _after_fork() -> None:
-    """The engine's threads and locks do not survive a fork; nothing here may wait for one."""
+    """Note the fork and replace the lock: the engine's threads and locks do not survive."""
     global _forked, _ready_lock  # noqa: PLW0603 (facts of the child)
     _forked = bool(_ready)
     _ready_lock = threading.Lock()
@@ -59,7 +59,7 @@ _found: dict[tuple[str | None, ...], Path | None] = {}
 
 
 def runtime_info() -> RuntimeInfo:
-    """Return what the sandbox runs on; nothing is compiled, made or run."""
+    """Return what the sandbox runs on; nothing is compiled, created or run."""
     from ..compiled.status import RuntimeInfo
 
     directory = artifact_directory()
@@ -86,13 +86,13 @@ def runtime_info() -> RuntimeInfo:
 
 
 def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
-    """Compile and prepare the interpreter if that is still to do, and return what there is.
+    """Compile and prepare the interpreter if necessary, and return the runtime's status.
 
-    Safe to call again and from several processes at once: one compiles, the others wait for it.
+    Safe to call repeatedly and from several processes at once: one compiles, the others wait.
 
     Args:
-        progress: Called on this thread with one line of text at each step, and about once a
-            second while the compilation runs.
+        progress: Called on this thread with one line of text per step, and about once a second
+            during the compilation.
 
     Raises:
         SandboxUnavailable: The interpreter's files are missing or cannot run here.
@@ -120,7 +120,7 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
     def work() -> None:
         try:
             ensure_ready()
-        except BaseException as error:  # noqa: BLE001 (carried to the calling thread, raised there)
+        except BaseException as error:  # noqa: BLE001 (raised in the calling thread)
             failures.append(error)
 
     started = time.monotonic()
@@ -147,16 +147,16 @@ def _doing() -> str:
 
 
 def ensure_ready() -> Path | None:
-    """Have the compiled interpreter in this process, and return the cache directory, or None.
+    """Load the compiled interpreter into this process; return the cache directory or None.
 
-    The first call of a process loads it; where it is missing or not right, compiles it under a lock
-    that keeps other processes from compiling the same. Later calls cost nothing.
+    The first call of a process loads it; if it is missing or invalid, compiles it under a lock that
+    keeps other processes from doing the same. Later calls cost nothing.
 
     Raises:
         SandboxUnavailable: The interpreter's files are missing or cannot run here.
     """
-    # Looking for the directory takes longer than a line of Python: where it was found, it stays
-    # for this process, whose module is in memory by then.
+    # Finding the directory takes longer than a line of Python, so the result is cached: this
+    # process has its module in memory by then.
     if _forked:
         raise SandboxUnavailable(
             "this process was forked from one that had run guests",
@@ -175,13 +175,13 @@ def ensure_ready() -> Path | None:
 
 
 def cache_directory() -> Path | None:
-    """The directory compiled modules are kept in, or None where no directory may hold them.
+    """Return the directory of compiled modules, or None if no directory may hold them.
 
-    The directory `WASI_PYTHON_CACHE` names, where it can be used. Else, of
+    It is the directory `WASI_PYTHON_CACHE` names, if usable. Otherwise the candidates are
     `$XDG_CACHE_HOME/wasi_python`, `~/.cache/wasi_python` and a private directory of this user under
-    the temporary directory, the first that already holds the compiled interpreter, or else the
-    first this user can write. So a missing or read-only home costs one compilation, not one for
-    each process.
+    the temporary directory: the first that has the compiled interpreter, or else the first that
+    this user can write to. So a missing or read-only home costs one compilation, not one per
+    process.
     """
     name = compiled_name(listed_digests(artifact_directory()))
 
@@ -222,5 +222,5 @@ def _writable(directory: Path) -> bool:
 
 
 def _silent(line: str) -> None:
-    """The progress of a caller that asked for none."""
+    """Ignore the progress."""
     del line

@@ -1,10 +1,10 @@
-"""A template in which numpy and pandas are imported, made once programs import them again.
+"""A template with numpy and pandas imported, built once scripts import them repeatedly.
 
-Importing them takes seconds in every execution; starting from such a template takes nothing. The
-second script of a process that imports them has it made in the background, by a thread of the
-lowest priority and by one process at a time. Its memory, some 50 MB, is shared by all interpreters
-that start from it, and stays on disk for other processes. Random generators are seeded at each
-start.
+Importing them takes seconds in every execution; starting from such a template takes no time. The
+second script of a process that imports them triggers the build, in the background, on a thread of
+the lowest priority and in one process at a time. Its memory, some 50 MB, is shared by all
+interpreters that start from it, and is cached on disk for other processes. Random generators are
+seeded at each start.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _WANTED: Final = (
     r"(?:^|;)[ \t]*(?:from[ \t]+|import[ \t]+(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*)"
     rf"(?:{'|'.join(SCIENCE_MODULES)})\b"
 )
-"""Imports what the template has, or what begins by importing that; compiled on first use."""
+"""Matches imports of the template's modules, or of ones based on them; compiled on first use."""
 
 _MADE_AT: Final = 2
-"""How many scripts of a process import it before it is made."""
+"""How many scripts of a process must import its modules before it is built."""
 
 _LOWEST_PRIORITY: Final = 19
 _JOIN_SECONDS: Final = 5.0
@@ -72,7 +72,7 @@ def rehearse():
 for _ in range(3):
     rehearse()
 ''', {'__name__': '__starter__'})"""
-"""What ran before is quicker: some of what scripts do most."""
+"""Rehearses what scripts do most: code that has run before is faster."""
 
 _SEEDED: Final = f"""exec('''
 import os, random, sys
@@ -110,10 +110,10 @@ _log = get_logger("agentforge.sandbox")
 
 
 class ScienceTemplate:
-    """The template of one process, or none until it is made.
+    """The template of one process, or none until it is built.
 
     Args:
-        runtime: What it is made with.
+        runtime: The runtime it is built with.
     """
 
     def __init__(self, runtime: PreparedRuntime) -> None:
@@ -126,16 +126,16 @@ class ScienceTemplate:
         self._name: Final = template_name(SCIENCE, runtime.files.digests, _TURNS) or SCIENCE
 
     def made(self) -> Template | None:
-        """Return it if this or another process made it; never waits for one that makes it."""
+        """Return it if this or another process has built it, else None; never wait for a build."""
         with self._lock:
             if self._template is None and self._thread is None:
-                # Only where that was checked already: reading all of it takes a while.
+                # Only a file that was checked before: reading all of it takes a while.
                 found = read_template(self._runtime.cache, self._name, unread=False)
                 self._template = None if found is None else Template(found.image)
             return self._template
 
     def imported(self) -> None:
-        """Count a script that had to import what is in it; the second has it made."""
+        """Count a script that had to import its modules; the second one starts the build."""
         with self._lock:
             self._imports += 1
             if self._imports < _MADE_AT or self._template is not None or self._thread is not None:
@@ -144,29 +144,29 @@ class ScienceTemplate:
             with contextlib.suppress(RuntimeError):  # no more threads, or the process is ending
                 thread.start()
                 self._thread = thread
-                # A thread in a guest must be out of it before this process's Python ends.
+                # The thread must have left the guest before this process's Python ends.
                 atexit.register(self._leave)
 
     def _leave(self) -> None:
-        """Give up making it."""
+        """Abandon the build."""
         self._leaving.set()
         if self._thread is not None:
             self._thread.join(_JOIN_SECONDS)
 
     def _make(self) -> None:
         runtime = self._runtime
-        with contextlib.suppress(OSError):  # a filter of system calls may forbid that
+        with contextlib.suppress(OSError):  # a system call filter may forbid that
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _LOWEST_PRIORITY)
         try:
             with making(runtime.cache, SCIENCE, waits=False) as locked:
-                if not locked:  # another process makes it: a later script looks for it again
+                if not locked:  # another process builds it: a later script looks again
                     self._thread = None
                     return
                 found = read_template(runtime.cache, self._name) or self._written()
             if found is None:
                 return
             template = Template(found.image)
-            # The first that begins with it proves it, which is not to be waited for later.
+            # The first guest started from it verifies it; no execution should wait for that.
             new_machine(runtime.program, runtime.library, template).close()
         except (EngineUnavailable, OSError, SandboxError, Trapped) as error:
             if not self._leaving.is_set():
@@ -175,7 +175,7 @@ class ScienceTemplate:
         self._template = template
 
     def _written(self) -> PreparedFile | None:
-        """Make it, and put it in the cache; None where that is not possible."""
+        """Build it and put it in the cache; return None if that is not possible."""
         runtime = self._runtime
         limits = TurnLimits(fuel=1 << 50, output_bytes=1 << 12, seconds=600, cancel=self._leaving)
         machine = new_machine(runtime.program, runtime.library)
@@ -193,5 +193,5 @@ class ScienceTemplate:
 
 
 def imports_science(source: str) -> bool:
-    """Return whether a script imports what is in the template."""
+    """Return whether a script imports modules of the template."""
     return re.search(_WANTED, source, re.MULTILINE) is not None

@@ -1,12 +1,12 @@
-"""A prepared interpreter's memory on disk, so that another process begins with it.
+"""On-disk image of a prepared interpreter; other processes start from it.
 
-One file holds all that a process needs: the memory at its start, with holes where that is zeros,
-so that it is mapped as it is; then what is attached; then a description, and a footer with the
-digest of everything. It is made and judged as compiled code is (`private_cache`). A file that is
-not right is none: it is made again.
+One file contains everything a process needs: the memory, with holes for zeros, so that it can be
+mapped directly; then the attachment; then a description, and a footer with the digest of
+everything. It is written and judged like compiled code (`private_cache`). An invalid file counts as
+missing and is rebuilt.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 import hashlib
 import json
@@ -39,18 +39,18 @@ _BLOCK: Final = 1 << 20
 
 _TEMPLATES: Final = r"[0-9a-f]+-(?:[0-9a-f]+-)?[a-z]+\.template(?:\.checked)?"
 _UNUSED_SECONDS: Final = 90 * 86400.0
-"""After how long without use the templates of other releases are removed, in seconds."""
+"""Age since the last use at which templates of other releases are removed, in seconds."""
 
 _log = get_logger("agentforge.sandbox")
 
 
 class PreparedFile(NamedTuple):
-    """What a file holds.
+    """The content of a template file.
 
     Attributes:
         image: The memory.
-        settings: What is said of it.
-        attached: The file in which there is what is attached, and where in it that begins.
+        settings: Its description.
+        attached: The file that contains the attachment, and the attachment's offset.
     """
 
     image: TemplateImage
@@ -58,7 +58,7 @@ class PreparedFile(NamedTuple):
     attached: tuple[int, int]
 
     def with_descriptors(self, image: int, attached: int) -> Self:
-        """The same by other descriptors, as another process has them."""
+        """Return a copy with other descriptors, for use in another process."""
         return self._replace(
             image=self.image._replace(fd=image), attached=(attached, self.attached[1])
         )
@@ -67,7 +67,7 @@ class PreparedFile(NamedTuple):
 def write_template(
     cache: Path, name: str, image: TemplateImage, settings: Mapping[str, Any], attached: bytes = b""
 ) -> bool:
-    """Put a file in place, while `cache_lock.making` is held; return whether it is there."""
+    """Write a template file while holding `cache_lock.making`; return whether it was written."""
     ranges = list(_ranges(image))
     description = json.dumps(
         {
@@ -104,13 +104,13 @@ def write_template(
 
 
 def read_template(cache: Path | None, name: str, *, unread: bool = True) -> PreparedFile | None:
-    """A file's content, mapped when it is used, or None where there is none that is right.
+    """Return a file's content, to be mapped on use, or None if there is no valid one.
 
     Args:
-        cache: Where files are kept, or None.
+        cache: The cache directory, or None.
         name: The file's name.
-        unread: Whether one that was not checked since it was made or copied may be read whole for
-            that; else it is none.
+        unread: Whether a file not yet checked since it was written or copied may be read in full
+            for the check; otherwise it counts as missing.
     """
     fd = None if cache is None else open_private(cache, name)
     if fd is None:
@@ -134,10 +134,10 @@ def read_template(cache: Path | None, name: str, *, unread: bool = True) -> Prep
 
 
 def _read(fd: int) -> tuple[PreparedFile, bytes]:
-    """What a file says that it holds, and the digest that it should have.
+    """Return the content that a file describes, and the digest that it should have.
 
     Raises:
-        ValueError: It is none of ours; KeyError, TypeError likewise.
+        ValueError: It is not a template file; KeyError, TypeError likewise.
     """
     size = os.fstat(fd).st_size
     footer = os.pread(fd, _FOOTER.size, max(0, size - _FOOTER.size))
@@ -169,10 +169,10 @@ def _read(fd: int) -> tuple[PreparedFile, bytes]:
 
 
 def _check(found: PreparedFile, expected: str) -> None:
-    """Read all that a file holds.
+    """Read a file in full and compare its digest.
 
     Raises:
-        ValueError: It is not what was written.
+        ValueError: The digest differs.
         OSError: It cannot be read.
     """
     image = found.image
@@ -186,7 +186,7 @@ def _check(found: PreparedFile, expected: str) -> None:
 
 
 def _ranges(image: TemplateImage) -> Iterator[tuple[int, int]]:
-    """The parts of the memory that hold something, in order: where, and how many bytes."""
+    """Yield offset and size of the parts of the memory that are not zeros, in order."""
     begun: tuple[int, int] | None = None
     for at in sorted(image.data):
         if begun is not None and sum(begun) == at:
@@ -200,11 +200,11 @@ def _ranges(image: TemplateImage) -> Iterator[tuple[int, int]]:
 
 
 def _blocks(fd: int, start: int, length: int) -> Iterator[bytes]:
-    """A part of a file, piece by piece.
+    """Yield a part of a file, piece by piece.
 
     Raises:
         OSError: It cannot be read.
-        ValueError: It ends before.
+        ValueError: The file ends before the part does.
     """
     while length > 0:
         block = os.pread(fd, min(length, _BLOCK), start)

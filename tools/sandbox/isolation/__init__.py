@@ -1,1 +1,1 @@
-"""Executions in another process: the worker, its host's side, their protocol."""
+"""Executions in another process: the worker, the host's side, their protocol."""

@@ -1,9 +1,8 @@
-"""A worker process that is ready before a sandbox needs one: at most one in a process.
+"""A worker process that is ready before a sandbox needs one: at most one per process.
 
-Starting a worker takes longer than most executions. So where a sandbox was given one, another is
-started that loads what every sandbox needs, and nothing else: only code of ours has run in it when
-it is handed out, and no workspace was named to it. It ends with this process, however that ends,
-since its socket does.
+Starting a worker takes longer than most executions. So when a sandbox takes one, another is started
+that loads only what every sandbox needs: until it is handed out, it has run only our code and knows
+no workspace. It ends with this process, however that ends, since its socket closes.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _log = get_logger("agentforge.sandbox")
 
 
 class SpareWorker:
-    """The worker that is kept ready, if there is one."""
+    """The spare worker, if there is one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,14 +36,14 @@ class SpareWorker:
         return None if worker is None else worker.pid
 
     def count(self) -> int:
-        """How many there are that can be used: 0 or 1."""
+        """Return how many usable ones there are: 0 or 1."""
         worker = self._worker
         return int(worker is not None and worker.alive)
 
     def take(self, start: WorkerStart) -> WorkerProcess | None:
-        """The worker that is ready, for good; None where there is none that started so.
+        """Return the spare worker, giving it up; None if there is none started this way.
 
-        One that has ended, or that started otherwise than one would now, is given up.
+        One that has ended, or was started differently, is killed.
         """
         with self._lock:
             worker, self._worker = self._worker, None
@@ -56,7 +55,7 @@ class SpareWorker:
         return None
 
     def keep(self, cache: Path) -> None:
-        """Have one, where one is to be kept; what fails is tried again after the next was needed.
+        """Start a spare worker if the pool wants one; a failure is retried on the next call.
 
         Args:
             cache: The directory of compiled modules.
@@ -83,14 +82,14 @@ class SpareWorker:
         atexit.register(self.close)
 
     def close(self) -> None:
-        """End it; there may be another later."""
+        """End it; a later `keep` may start another."""
         with self._lock:
             worker, self._worker = self._worker, None
         if worker is not None:
             worker.kill()
 
     def after_fork(self) -> None:
-        """A forked child has none; its parent's is left alone."""
+        """Let go of the parent's worker in a forked child, without ending it."""
         self._lock = threading.Lock()
         worker, self._worker = self._worker, None
         if worker is not None:
@@ -99,30 +98,30 @@ class SpareWorker:
 
 
 _abandoned: list[WorkerProcess] = []
-"""The parent's, in a forked child: kept, so that nothing waits for them."""
+"""The parent's workers in a forked child: referenced, so that nothing waits for them."""
 
 the_spare = SpareWorker()
-"""The one of this process."""
+"""The spare worker of this process."""
 
 os.register_at_fork(after_in_child=the_spare.after_fork)
 
 
 def begun_worker(job: ServedSandbox, cache: Path) -> WorkerProcess:
-    """A worker that serves a sandbox: the one that is ready, or one that is started now.
+    """Return a worker that serves a sandbox: the spare one, or a new one.
 
     Args:
-        job: What its executor is made with.
+        job: The sandbox to serve.
         cache: The directory of compiled modules.
 
     Raises:
-        SandboxUnavailable: None starts.
+        SandboxUnavailable: No worker starts.
     """
     start = WorkerStart.now(cache)
     spare = the_spare.take(start)
     if spare is not None:
         try:
             spare.begin(job)
-        except SandboxUnavailable as error:  # it ended meanwhile; one that is started now says why
+        except SandboxUnavailable as error:  # it has ended; a new one would report the cause
             _log.debug("worker.spare_ended", reason=error.reason)
         else:
             return spare

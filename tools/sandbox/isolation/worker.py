@@ -1,8 +1,7 @@
-"""A worker process: runs executions for a host process, one after another, over one socket.
+"""A worker process: runs executions for a host process, one by one, over one socket.
 
-Started by `worker_process`. It inherits no descriptor but its socket and no variable of the
-environment but those that say where the compiled interpreter is, and limits itself before anything
-runs. It ends when the socket does.
+Started by `worker_process`. It inherits only its socket and the environment that `WorkerStart.now`
+chooses, and limits itself before anything runs. It ends when the socket closes.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ if TYPE_CHECKING:
     from ..interpreters.template_file import PreparedFile
 
 _GIB: Final = 1 << 30
-_ADDRESS_SPACE: Final = 256 * _GIB  # the engine reserves, and never uses, 13 GiB an interpreter
-_OWN_DATA: Final = 2 * _GIB  # memory that can be written: the host's side, interpreters at rest
+_ADDRESS_SPACE: Final = 256 * _GIB  # the engine reserves 13 GiB an interpreter and uses none of it
+_OWN_DATA: Final = 2 * _GIB  # writable memory: the host's side, idle interpreters
 _OWN_FILES: Final = 256
-_OWN_FILE_BYTES: Final = 128 << 20  # the private copy of the standard library fits
+_OWN_FILE_BYTES: Final = 128 << 20  # room for the private copy of the standard library
 _OWN_CPU_S: Final = 60
 _CPU_PER_SECOND: Final = 3  # the guest's thread, the host's, the pool's
 _LARGEST: Final = 1 << 40
@@ -50,7 +49,7 @@ _log = get_logger("agentforge.sandbox")
 
 
 class Worker:
-    """The process's one job: take requests, run them, answer."""
+    """The worker's only task: receive requests, run them, answer."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -66,23 +65,23 @@ class Worker:
             self._work.get()()
 
     def _make_ready(self, template: PreparedFile) -> None:
-        """Load what every sandbox needs, before it is known which one is served.
+        """Load what every sandbox needs, before it is known which one to serve.
 
-        What fails here fails again when that begins, and is said then.
+        A failure recurs at `begin`, which reports it.
         """
         _limit_for_all()
         with contextlib.suppress(SandboxError):
             loaded_host()
-            from ..interpreters.prepared_runtime import begin_with  # loaded with the host
+            from ..interpreters.prepared_runtime import begin_with  # imports the host
 
             begin_with(template)
             warm_pool(policy=ExecutionPolicy())
 
     def _begin(self, job: ServedSandbox) -> None:
-        """Limit this process, load the interpreter, and say that it is ready."""
+        """Limit this process, load the interpreter, and report readiness."""
         policy = job.policy
         _limit_for_all()
-        # The guest's memory, the files it holds open, one of them on its way to the disk, `/tmp`.
+        # Four times: the guest's memory, its open files, one file being written to disk, `/tmp`.
         _limit(resource.RLIMIT_DATA, _OWN_DATA + 4 * policy.memory_bytes)
         _limit(resource.RLIMIT_FSIZE, max(policy.file_bytes, _OWN_FILE_BYTES))
         _limit(resource.RLIMIT_NOFILE, 2 * policy.open_files + _OWN_FILES)
@@ -106,7 +105,7 @@ class Worker:
             name: lambda text, name=name: self._send({"kind": "stream", "name": name, "text": text})
             for name in request.script.streams
         }
-        assert self._executor is not None  # noqa: S101 (begun before any request is taken)
+        assert self._executor is not None  # noqa: S101 (set before any request)
         with contextlib.ExitStack() as afterwards:
             try:
                 result = self._executor.execute(
@@ -137,9 +136,9 @@ class Worker:
                     break
                 reader.feed(data)
                 while (message := reader.next()) is not None:
-                    self._take(pickle.loads(message), descriptors)  # noqa: S301 (the host's own)
+                    self._take(pickle.loads(message), descriptors)  # noqa: S301 (from our host)
         finally:
-            os._exit(0)  # the host ended, or no longer wants this process
+            os._exit(0)  # the host ended or closed the connection
 
     def _take(self, message: dict[str, Any], descriptors: list[int]) -> None:
         match message["kind"]:
@@ -169,20 +168,20 @@ class Worker:
 
 
 def _limit_for_all() -> None:
-    """Lower the limits that are the same whatever is run."""
+    """Lower the limits that do not depend on the sandbox."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_AS, _ADDRESS_SPACE)
 
 
 def _limit(which: int, soft: int) -> None:
-    """Lower a limit for good; one that is lower already stays."""
+    """Lower a limit permanently; a lower one is left unchanged."""
     _, hard = resource.getrlimit(which)
     if hard == resource.RLIM_INFINITY or hard > soft:
         resource.setrlimit(which, (soft, soft))
 
 
 def _allow_cpu(deadline_s: float) -> None:
-    """Have the kernel end this process if it computes far past an execution's deadline."""
+    """Make the kernel end this process if it computes far past an execution's deadline."""
     used = time.process_time()
     allowed = int(used + _CPU_PER_SECOND * deadline_s + _OWN_CPU_S)
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
@@ -191,7 +190,7 @@ def _allow_cpu(deadline_s: float) -> None:
 
 
 def main() -> None:
-    """Serve the host whose socket's descriptor is the first argument."""
+    """Serve the host whose socket descriptor is the first argument."""
     configure_when_heard(_discard_events, minimum=logging.CRITICAL + 1)
     connection = socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(connection.fileno(), False)
@@ -199,7 +198,7 @@ def main() -> None:
 
 
 def _discard_events() -> None:
-    """The host logs every execution; the worker none."""
+    """Turn logging off: the host logs every execution, the worker none."""
     import structlog
 
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory(), processors=[lambda *_: ""])

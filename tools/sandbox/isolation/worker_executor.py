@@ -1,4 +1,4 @@
-"""Executions in another process: the worker of one sandbox, started when needed and kept."""
+"""Executions in another process: a sandbox's worker, started on demand and reused."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .worker_protocol import ServedSandbox
 
 
 class WorkerExecutor:
-    """Has a worker process run executions. Implements `executor.Executor`.
+    """Runs executions in a worker process. Implements `executor.Executor`.
 
-    The result says that a worker ended, and the next execution starts another. The worker of an
-    executor that is no longer referenced is ended, like that of one that was closed.
+    If a worker ends, the result says so, and the next execution starts another. Closing the
+    executor ends its worker, and so does the garbage collection of the executor.
 
     Attributes:
-        worker: The worker that the last execution ran in, or None.
+        worker: The worker of the last execution, or None.
     """
 
     def __init__(self, workspace: Path, policy: ExecutionPolicy, settings: SandboxSettings) -> None:
@@ -41,14 +41,14 @@ class WorkerExecutor:
         self._closed = False
 
     def close(self) -> None:
-        """End the worker, once an execution that runs in it is over."""
+        """End the worker, after an execution running in it."""
         self._closed = True
         with self._lock:
             self._drop_worker()
             self._worker_lost = None
 
     def execute(self, execution: Execution) -> SandboxResult:
-        """Have one execution run; see `Executor.execute`.
+        """Run one execution in the worker; see `Executor.execute`.
 
         Raises:
             SandboxUnavailable: There is no directory of compiled modules, or no worker starts.
@@ -62,7 +62,7 @@ class WorkerExecutor:
 
     def _execute(self, execution: Execution) -> SandboxResult:
         workspace, request = self._job.workspace, execution.request
-        # What is handed on is handed on by this process's threads, as without isolation.
+        # Callbacks run on this process's threads, as without isolation.
         streams = GuestStreams(request.callbacks, self._job.policy.output_bytes)
         started = time.monotonic()
         with self._lock:
@@ -89,20 +89,20 @@ class WorkerExecutor:
                     changes_complete=False,
                 )
             finally:
-                forget_usage(workspace)  # the worker keeps its own count
+                forget_usage(workspace)  # the worker counts for itself
         metadata = {**result.metadata, "stream_errors": dict(streams.errors)}
         if lost is not None:
             metadata["state_lost"] = lost
         return evolve(result, metadata=metadata)
 
     def _worker_for(self, execution: Execution) -> tuple[WorkerProcess, str | None]:
-        """The worker, started if there is none, and why the state of the one before is lost."""
+        """Return the worker, started if necessary, and why the last one's state was lost."""
         if self.worker is not None and not self.worker.alive:
             self._drop_worker()
         lost, self._worker_lost = self._worker_lost, None
         if self.worker is None:
             cache = execution.cache
-            assert cache is not None  # noqa: S101 (looked at when the execution began)
+            assert cache is not None  # noqa: S101 (checked at the start of the execution)
             self.worker = begun_worker(self._job, cache)
             execution.afterwards.callback(the_spare.keep, cache)
             self._worker_end = weakref.finalize(self, self.worker.close)

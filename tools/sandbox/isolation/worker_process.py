@@ -1,8 +1,8 @@
-"""A worker process from the host's side: a second wall, should the engine itself fail.
+"""A worker process from the host's side: a second barrier, should the engine itself fail.
 
-The worker serves one sandbox and is kept for it; before that it may be made ready for any. It gets
-the workspace as a descriptor, is killed with all it may have started when it does not answer in
-time, and of its answers only the protocol's fields are read.
+A worker serves one sandbox for its whole life; before that it may be prepared for any. It gets the
+workspace as a descriptor. If it does not answer in time, it is killed with everything it started.
+Of its answers, only the protocol's fields are read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ..interpreters.template_file import PreparedFile
 
 GRACE_S: Final = 5.0
-"""How long after its deadline, or after it was asked to stop, a worker may take to answer."""
+"""How long after its deadline or a stop request a worker may take to answer, in seconds."""
 
 _START_S: Final = 60.0
 _CLOSE_S: Final = 2.0
@@ -56,7 +56,7 @@ _log = get_logger("agentforge.sandbox")
 
 
 class WorkerEnded(Exception):
-    """The worker ended and nothing is known of what its execution did last.
+    """The worker ended; what its execution did last is unknown.
 
     Attributes:
         reason: How it ended, for `trap_detail`.
@@ -70,7 +70,7 @@ class WorkerEnded(Exception):
 
 
 class _Deadline:
-    """By when a worker has to answer: soon, once the caller wants it to stop."""
+    """When a worker must have answered: soon, once the caller wants it to stop."""
 
     def __init__(self, seconds: float, stop: threading.Event | None = None) -> None:
         self.stopping = False
@@ -78,7 +78,7 @@ class _Deadline:
         self._stop = stop
 
     def left(self) -> float:
-        """How many seconds are left; none or less once it is late."""
+        """Return how many seconds are left; 0 or less once it is late."""
         now = time.monotonic()
         if self._stop is not None and not self.stopping and self._stop.is_set():
             self.stopping = True
@@ -90,10 +90,10 @@ class WorkerProcess:
     """One worker; used by one thread at a time."""
 
     def __init__(self, start: WorkerStart) -> None:
-        """Start it; `begin` waits for it.
+        """Start it without waiting; `begin` waits for it.
 
         Args:
-            start: How.
+            start: The command and the environment.
 
         Raises:
             SandboxUnavailable: It does not start.
@@ -130,20 +130,20 @@ class WorkerProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it can take another execution."""
+        """Whether it can run another execution."""
         return self._process.poll() is None
 
     def execute(self, root: int, request: Request, stop: threading.Event) -> SandboxResult:
-        """Have it run one execution.
+        """Run one execution in the worker.
 
         Args:
             root: A descriptor of the workspace.
             request: What to run.
-            stop: Ends it early.
+            stop: Ends the execution early once set.
 
         Raises:
-            WorkerEnded: It crashed, said something no worker says, or was killed for being late.
-            SandboxError: As the execution raised it.
+            WorkerEnded: The worker crashed, violated the protocol, or was killed for being late.
+            SandboxError: As raised by the execution.
         """
         try:
             self._send(
@@ -155,7 +155,7 @@ class WorkerProcess:
         except (WorkerEnded, SandboxError):
             raise
         except BaseException:
-            self.kill()  # the caller's own way out: nothing waits for the answer any more
+            self.kill()  # the caller leaves; the answer is not read
             raise
 
     def _answer(self, request: Request, deadline: _Deadline) -> SandboxResult:
@@ -178,31 +178,31 @@ class WorkerProcess:
                     raise WorkerEnded(f"the worker said {other!r}", late=False)
 
     def close(self) -> None:
-        """End it; the process has ended on return."""
+        """End it, by force if necessary; the process has ended on return."""
         self._connection.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_CLOSE_S)
         self.kill()
 
     def kill(self) -> None:
-        """End it, and everything in its process group, by force."""
+        """Kill it and everything in its process group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._connection.close()
 
     def leave(self) -> None:
-        """Let go of it in a forked child: it is the parent's."""
+        """Close the connection in a forked child; the parent's worker runs on."""
         self._connection.close()
 
     def make_ready(self, template: PreparedFile) -> None:
-        """Have it load what every sandbox needs; does not wait for that.
+        """Make the worker load what every sandbox needs, without waiting for it.
 
         Args:
-            template: What its interpreters begin with; it gets the files as descriptors.
+            template: What its interpreters start from; its files are sent as descriptors.
 
         Raises:
-            WorkerEnded: It takes no message.
+            WorkerEnded: The worker takes no message.
         """
         self._send(
             {"kind": "make_ready", "template": template},
@@ -211,17 +211,17 @@ class WorkerProcess:
         )
 
     def begin(self, job: ServedSandbox, template: PreparedFile | None = None) -> None:
-        """Have it serve a sandbox, and wait until it is ready for that; once.
+        """Assign a sandbox to the worker, and wait until it is ready; once only.
 
         Args:
-            job: What its executor is made with.
-            template: What its interpreters begin with, where it was not made ready before.
+            job: The sandbox to serve.
+            template: What its interpreters start from, unless `make_ready` has sent it.
 
         Raises:
-            SandboxUnavailable: It cannot; it has ended.
+            SandboxUnavailable: The worker cannot serve; it has ended.
         """
         self._workspace = job.workspace
-        # All that an honest worker can have to say at once, as JSON, which may take six for one.
+        # The longest honest message: both streams as JSON, which may take six bytes for one.
         self._reader = FrameReader(12 * job.policy.output_bytes + _PATHS_BYTES)
         deadline = _Deadline(_START_S)
         try:
@@ -246,11 +246,11 @@ class WorkerProcess:
         *,
         descriptors: list[int] | None = None,
     ) -> None:
-        """Send a message; a worker that does not take it is killed.
+        """Send a message; kill a worker that does not take it in time.
 
         Args:
             message: What to send.
-            deadline: When it is late.
+            deadline: When the worker is late.
             descriptors: Descriptors to send with the first byte.
         """
         data = memoryview(frame(pickle.dumps(dict(message))))
@@ -278,7 +278,7 @@ class WorkerProcess:
             raise self._ended(error.strerror or "the connection broke") from error
 
     def _receive(self, deadline: _Deadline) -> dict[str, Any] | None:
-        """The worker's next message, or None when the caller has to ask it to stop; once."""
+        """Return the next message, or None, once, when the worker has to be asked to stop."""
         poll = select.poll()
         poll.register(self._connection, select.POLLIN)
         while True:
@@ -322,11 +322,11 @@ class WorkerProcess:
 
 
 class WorkerStart(NamedTuple):
-    """How a worker is started; one serves where another would be started in the same way.
+    """How a worker is started; a worker can replace any other with an equal start.
 
     Attributes:
-        command: The program and its arguments, the number of its socket excepted.
-        environment: Its whole environment.
+        command: The program and its arguments, without the socket's number.
+        environment: Its full environment.
     """
 
     command: tuple[str, ...]
@@ -334,7 +334,7 @@ class WorkerStart(NamedTuple):
 
     @classmethod
     def now(cls, cache: Path) -> WorkerStart:
-        """How one is started by this process as it is now.
+        """Return how this process would start a worker now.
 
         Args:
             cache: The directory of compiled modules.
@@ -342,7 +342,7 @@ class WorkerStart(NamedTuple):
         path = [entry for entry in sys.path if os.path.isabs(entry)]
         home = str(Path(__file__).resolve().parents[3])
         return cls(
-            # Its path is given, so nothing is to be looked for, or run, to find it.
+            # With an explicit path, Python searches and runs nothing to find its modules.
             (sys.executable, "-I", "-S", "-c", _PROGRAM.format(path=[home, *path])),
             tuple(sorted(_environment(cache).items())),
         )

@@ -1,10 +1,10 @@
-"""What the host and a worker process send each other: frames of a length and a text.
+"""The messages between the host and a worker process: length-prefixed frames.
 
-The host sends what it trusts itself; the worker, which may have been taken over by what it runs,
-answers in JSON, of which only known fields of known kinds are read.
+The host's messages are trusted and pickled. The worker may have been taken over by what it runs, so
+it answers in JSON, of which only known fields of known types are read.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 import json
 import struct
@@ -25,7 +25,7 @@ _TUPLES: Final = ("truncated_streams", "quota_exceeded")
 
 
 class ServedSandbox(NamedTuple):
-    """What the executor of a sandbox is made with; see `executor.Executor`."""
+    """The arguments of a sandbox's executor; see `executor.Executor`."""
 
     workspace: Path
     policy: ExecutionPolicy
@@ -33,33 +33,33 @@ class ServedSandbox(NamedTuple):
 
 
 class BadMessage(Exception):
-    """The worker said something outside the protocol."""
+    """The worker violated the protocol."""
 
 
 def frame(data: bytes) -> bytes:
-    """One message as it is sent."""
+    """Return a message in the form in which it is sent."""
     return HEADER.pack(len(data)) + data
 
 
 class FrameReader:
-    """Puts received bytes together to messages."""
+    """Assembles received bytes into messages."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._data = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Take received bytes.
+        """Add received bytes.
 
         Raises:
-            BadMessage: A message is announced that is longer than the limit.
+            BadMessage: A frame announces more than the limit.
         """
         self._data += data
         if len(self._data) >= HEADER.size and self._length() > self._limit:
             raise BadMessage("a message is longer than any answer")
 
     def next(self) -> bytes | None:
-        """The next whole message, or None until more is received."""
+        """Return the next complete message, or None until more is received."""
         if len(self._data) < HEADER.size or len(self._data) < HEADER.size + self._length():
             return None
         end = HEADER.size + self._length()
@@ -73,10 +73,10 @@ class FrameReader:
 
 
 def decode_answer(data: bytes) -> dict[str, Any]:
-    """A worker's message.
+    """Decode a worker's message.
 
     Raises:
-        BadMessage: It is none.
+        BadMessage: The data is not a message.
     """
     try:
         answer = json.loads(data)
@@ -88,16 +88,16 @@ def decode_answer(data: bytes) -> dict[str, Any]:
 
 
 def encode_result(result: SandboxResult) -> dict[str, Any]:
-    """A result for JSON, without what the host knows itself."""
+    """Convert a result for JSON, without what the host knows itself."""
     said = {name: getattr(result, name) for name in _CHECKS}
     return {**said, "lost_writes": [asdict(lost) for lost in result.lost_writes]}
 
 
 def decode_result(said: object, workspace: Path) -> SandboxResult:
-    """A result from JSON, of an execution that called no function of the host.
+    """Convert a result from JSON; its execution called no host functions.
 
     Raises:
-        BadMessage: A field is missing or of another kind.
+        BadMessage: A field is missing or of another type.
     """
     if not isinstance(said, dict):
         raise BadMessage("a result is no object")
@@ -152,4 +152,4 @@ _CHECKS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "lost_writes": _are_lost_writes,
     "metadata": lambda value: type(value) is dict,
 }
-"""The fields that are sent, each with what is accepted for it."""
+"""The fields that are sent, each with a check of its value."""

@@ -1,1 +1,1 @@
-"""The workspaces of sandbox sessions: files, metadata, repair, deletion."""
+"""Workspaces of sandbox sessions: files, metadata, repair, deletion."""

@@ -1,7 +1,7 @@
-"""Closing files that have no name left, without waiting for it.
+"""Close files that have no name left, without waiting.
 
-Closing the last descriptor of a replaced file frees its blocks. On a file system with a journal
-that waits for what others write, for up to some milliseconds, and nothing depends on its end.
+Closing the last descriptor of a replaced file frees its blocks. On a journaling file system that
+waits for other writers, for up to some milliseconds, and nothing depends on the result.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections import deque
 from typing import Final
 
 _MOST_WAITING: Final = 64
-"""How many descriptors wait at the most; past it the caller closes its own."""
+"""The most descriptors that may wait; beyond it callers close their own."""
 
 _IDLE_SECONDS: Final = 60.0
 
 
 class Closer:
-    """A thread that closes descriptors; it is started when needed and ends when it rests.
+    """A thread that closes descriptors; it starts on demand and ends when idle.
 
     Args:
-        most: How many descriptors wait at the most.
+        most: The most descriptors that may wait.
         idle_s: How long the thread waits for another one, in seconds.
     """
 
@@ -35,11 +35,11 @@ class Closer:
         self._thread: threading.Thread | None = None
 
     def close(self, fd: int) -> None:
-        """Close a descriptor soon; at once where too many wait already or no thread starts."""
-        with self._lock:  # not the condition: a handler that raises as it is entered keeps it
+        """Close a descriptor soon; at once if too many wait or no thread can start."""
+        with self._lock:  # not the condition: a handler raising on its entry leaves it locked
             if len(self._waiting) < self._most and self._started():
                 self._waiting.append(fd)
-                self._condition.notify_all()  # one that a handler cut short leaves a stale waiter
+                self._condition.notify_all()  # all: an interrupted wait leaves a stale waiter
                 return
         _close(fd)
 
@@ -64,7 +64,7 @@ class Closer:
 
 
 def _close(fd: int) -> None:
-    with contextlib.suppress(OSError):  # it is closed whatever the system answers
+    with contextlib.suppress(OSError):  # it is closed even on an error
         os.close(fd)
 
 
@@ -72,12 +72,12 @@ _closer = Closer()
 
 
 def close_later(fd: int) -> None:
-    """Close a descriptor of a file that has no name left, on a thread of this process."""
+    """Close a descriptor of a file without a name on another thread of this process."""
     _closer.close(fd)
 
 
 def _after_fork() -> None:
-    """The thread is the parent's; what waited for it is closed with the child."""
+    """Start afresh: the thread is the parent's, and its waiting descriptors close at exit."""
     global _closer  # noqa: PLW0603 (a child starts its own)
     _closer = Closer()
 

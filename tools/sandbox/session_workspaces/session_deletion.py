@@ -1,4 +1,4 @@
-"""Deleting a session's workspace, and what dead processes left half made or half deleted."""
+"""Delete workspaces of sandbox sessions, and leftovers of processes that died half-way."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from .session_paths import validate_session_id
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 EVERY_S: Final = 60.0
-"""How often updates of one process look through a root, in seconds; it may hold many sessions."""
+"""How often updates of one process sweep a root, in seconds; it may have many sessions."""
 
 _MOST_ROOTS: Final = 1024
 _looked_at: dict[Path, float] = {}
@@ -54,28 +54,28 @@ def delete_session_workspace(
     clock: Clock = utc_now,
     fs: SessionFileSystem = OS_FILES,
 ) -> None:
-    """Delete a session's workspace with all it holds; nothing happens if there is none.
+    """Delete a sandbox session's workspace and its content; do nothing without one.
 
-    Waits for an execution that runs in the workspace, in this process or another, and lets none
-    begin meanwhile. The workspace is renamed out of sight first, so half of it is never seen. Links
-    in it are deleted, never followed. What processes that died left half done in the workspace
-    root is swept away on this occasion.
+    Waits for an execution running in the workspace, in this process or another, and blocks new
+    ones. The workspace is first renamed out of sight, so it never appears half-deleted. Links in it
+    are deleted, never followed. Also sweeps the workspace root of leftovers from processes that
+    died half-way.
 
     Args:
         session_id: The session.
         workspace_root: The directory the sessions' workspaces are in.
-        logger: Takes `session.deleted` if there was a workspace, and `session.swept`.
+        logger: Logs `session.deleted` if there was a workspace, and `session.swept`.
         busy_timeout_s: How long to wait for an execution, in seconds; 0 does not wait.
-        clock: Gives the time.
+        clock: Returns the time.
         fs: The file system.
 
     Raises:
-        InvalidSessionId: The id cannot name a workspace; the file system was not touched.
-        PathEscapesWorkspace: A symbolic link stands in the workspace's place; it was left there.
-        NotADirectoryError: A file stands in its place; it was left there.
-        WorkspaceBusy: An execution ran in it for the whole wait; nothing was deleted.
+        InvalidSessionId: The id cannot name a workspace; the file system was not accessed.
+        PathEscapesWorkspace: The workspace's path is a symbolic link; it was not removed.
+        NotADirectoryError: The path is a file; it was not removed.
+        WorkspaceBusy: An execution ran in it for the full wait; nothing was deleted.
         WorkspaceError: It cannot be opened or locked; nothing was deleted.
-        DurableError: It could not be deleted, or only in part; it says which.
+        DurableError: It could not be deleted, or only in part; the error says which.
     """
     validate_session_id(session_id)
     log = SandboxLogger.of(logger)
@@ -104,7 +104,7 @@ def _claim_existing(
         if not stat.S_ISDIR(fs.stat(str(workspace)).st_mode):
             return None
     except OSError:
-        return None  # what stands in the way is reported once the root is locked
+        return None  # reported once the root is locked
     try:
         fd = held.enter_context(claim(workspace, timeout_s=timeout_s))
     except WorkspaceError as error:
@@ -121,7 +121,7 @@ def _discard(
     session_id: str,
     claimed: os.stat_result | None,
 ) -> bool | None:
-    """Whether there was a workspace, now deleted; None if it is another than the claimed one."""
+    """Delete the workspace; return whether there was one, None if it is not the claimed one."""
     try:
         found = fs.stat(session_id, dir_fd=root_fd)
     except FileNotFoundError:
@@ -145,14 +145,14 @@ def sweep_root(
     now: datetime,
     log: SandboxLogger,
 ) -> None:
-    """Finish what dead processes left, and log `session.swept`; what resists stays.
+    """Delete what dead processes left, and log `session.swept`; skip what cannot be deleted.
 
     Args:
         fs: The file system.
         root_fd: The workspace root, open and locked by the caller.
         root: Its path, for messages.
-        now: The time, aware.
-        log: Takes `session.swept`.
+        now: The time, with a zone.
+        log: Logs `session.swept`.
     """
     found: list[str] = []
     with suppress(OSError, DurableError):
@@ -183,13 +183,13 @@ def sweep_now_and_then(
     log: SandboxLogger,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Sweep a workspace root unless this process did within `EVERY_S`, or another holds its lock.
+    """Sweep a root unless this process did within `EVERY_S`, or its lock is taken.
 
     Args:
         root: The workspace root.
-        clock: Gives the time, aware.
-        log: Takes `session.swept`.
-        monotonic: The clock that the interval is read from.
+        clock: Returns the time, with a zone.
+        log: Logs `session.swept`.
+        monotonic: The clock for the interval.
     """
     at = monotonic()
     before = _looked_at.get(root)

@@ -1,9 +1,9 @@
-"""A session's workspace in the workspace root, opened for the host: the way to everything in it.
+"""A sandbox session's workspace, opened for the host: the only way to everything in it.
 
 A guest may have left anything in its workspace, links included, and may be running now. So no path
-is ever handed to the system: every directory on the way is opened by descriptor without following
-a link, and the last name is used relative to the descriptor of its directory. What is swapped for
-a link while a call is under way is refused or found missing; it never leads out.
+is ever passed to the system: every directory on the way is opened by descriptor without following a
+link, and the last name is used relative to its directory's descriptor. Anything swapped for a link
+during a call is refused or found missing; it never leads out.
 
 The names `.incoming-…` and `.discarded-…` in the workspace root belong to this package and
 `durable`: content on its way in, and trees on their way out.
@@ -32,25 +32,25 @@ from .deferred_close import close_later
 from .session_paths import validate_session_id
 
 DEFAULT_ROOT: Final = Path("workspace")
-"""Where the workspaces of sessions are when the caller names no other directory."""
+"""The directory of sandbox sessions' workspaces, unless the caller names another."""
 
 INCOMING_PREFIX: Final = ".incoming-"
-"""Begins the names, in the workspace root, of content that is not yet in its place."""
+"""Prefix of names, in the workspace root, of content not yet moved into place."""
 
 ABANDONED_AFTER: Final = timedelta(hours=1)
-"""How old such content is, by its last change, when its writer counts as dead."""
+"""Age of such content, since its last change, at which its writer counts as dead."""
 
 MAX_LISTED_ENTRIES: Final = 100_000
 """The most files and directories one listing visits."""
 
 MAX_LISTED_BYTES: Final = 64 << 20
-"""The most bytes of paths one listing holds."""
+"""The most bytes of paths in one listing."""
 
 MAX_LISTED_DEPTH: Final = 100
-"""The deepest directory one listing enters; it holds one descriptor for each level."""
+"""The deepest directory one listing enters; it takes one descriptor per level."""
 
 LOCK_TIMEOUT_S: Final = 30.0
-"""How long a removal waits for another one in the same workspace root, in seconds."""
+"""How long a removal waits for another in the same workspace root, in seconds."""
 
 _ROOT_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 
@@ -59,11 +59,11 @@ class SessionFileSystem(FileSystem, Protocol):
     """The system calls of durable files, and three more; every method may raise `OSError`."""
 
     def link(self, source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
-        """See `os.link`: never follows a link in the last component."""
+        """Link as `os.link` does; never follow a link in the last component."""
         ...
 
     def fchmod(self, fd: int, mode: int) -> None:
-        """See `os.fchmod`."""
+        """Change the mode as `os.fchmod` does."""
         ...
 
     def close_later(self, fd: int) -> None:
@@ -87,11 +87,11 @@ OS_FILES: Final = OsSessionFileSystem()
 
 
 class SessionDirectory(NamedTuple):
-    """A session's workspace, open.
+    """A sandbox session's workspace, open.
 
     Attributes:
         root_fd: The workspace root.
-        fd: The session's workspace in it.
+        fd: The session's workspace.
     """
 
     root_fd: int
@@ -99,15 +99,15 @@ class SessionDirectory(NamedTuple):
 
 
 def close_quietly(fs: FileSystem, fd: int) -> None:
-    """Close a descriptor nothing was written through; it is closed whatever the system answers."""
-    try:  # noqa: SIM105 (dating ten thousand workspaces closes as many)
+    """Close a descriptor nothing was written through; ignore errors: it is closed anyway."""
+    try:  # noqa: SIM105 (speed: dating ten thousand workspaces closes as many)
         fs.close(fd)
     except OSError:
         pass
 
 
 def random_token() -> str:
-    """A text that no other name in a workspace root has."""
+    """Return a text for a unique name in a workspace root."""
     return secrets.token_hex(16)
 
 
@@ -115,7 +115,7 @@ def random_token() -> str:
 def open_session(
     session_id: str, workspace_root: str | os.PathLike[str], *, fs: FileSystem = OS_FILES
 ) -> Iterator[SessionDirectory]:
-    """Hold a session's workspace open.
+    """Open a sandbox session's workspace for the block.
 
     Args:
         session_id: The session.
@@ -125,7 +125,7 @@ def open_session(
     Raises:
         InvalidSessionId: The id cannot name a workspace.
         SessionWorkspaceMissing: There is no such workspace.
-        PathEscapesWorkspace: A symbolic link stands in its place.
+        PathEscapesWorkspace: Its path is a symbolic link.
         OSError: The system refused.
     """
     validate_session_id(session_id)
@@ -151,14 +151,14 @@ def open_session(
 
 
 def named_error(error: OSError | DurableError, name: str) -> Exception:
-    """An error that names only what the caller named."""
+    """Return the error with only the name that the caller used."""
     if isinstance(error, OSError) and error.errno == errno.ELOOP:
         return PathEscapesWorkspace(name, "it leads over a symbolic link")
     return _renamed(error, name)
 
 
 def _renamed(error: OSError | DurableError, name: str) -> OSError:
-    """An error of the same kind that names only what the caller named."""
+    """Return an error of the same kind with only the name that the caller used."""
     cause = error if isinstance(error, OSError) else getattr(error, "cause", None)
     number = getattr(cause, "errno", None)
     if isinstance(cause, TimeoutError):
@@ -177,12 +177,12 @@ def walk_files(
     max_bytes: int = MAX_LISTED_BYTES,
     max_depth: int = MAX_LISTED_DEPTH,
 ) -> Iterator[tuple[tuple[str, ...], os.stat_result]]:
-    """Every regular file below a session's workspace but its metadata, with its status.
+    """Yield every regular file of a session's workspace but its metadata, with its status.
 
-    What vanishes under the walk is passed over.
+    Files that vanish during the walk are skipped.
 
     Raises:
-        OSError: The system refused, or a limit was met (`EOVERFLOW`).
+        OSError: The system refused, or a limit was reached (`EOVERFLOW`).
     """
     for entry in walk_tree(
         fs, session_fd, enter=lambda entry: not is_hidden(entry.names[0]), onerror=_pass_over
@@ -201,7 +201,7 @@ def walk_files(
 
 
 def _pass_over(error: OSError) -> None:
-    """Go on past what vanished, or was swapped for a link."""
+    """Skip what has vanished or was swapped for a link; raise any other error."""
     if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
         raise error
 
@@ -214,17 +214,17 @@ def stage_file(
     mode: int,
     owner_fd: int | None = None,
 ) -> str:
-    """Write content under a fresh name in a directory, unsynced, and return the name.
+    """Write content under a new name in a directory, unsynced; return the name.
 
     Args:
         fs: The file system.
         directory_fd: The directory.
         content: What to write.
         mode: The file's permissions.
-        owner_fd: A directory to whose owner it belongs where root makes it; None keeps it root's.
+        owner_fd: A directory whose owner gets a file written by root; None leaves it root's.
 
     Raises:
-        OSError: As the system answered; nothing is left.
+        OSError: The system's error; nothing is left.
     """
     name = f"{INCOMING_PREFIX}{random_token()}"
     write_new_file(fs, directory_fd, name, content, mode=mode, owner_fd=owner_fd)
@@ -240,10 +240,10 @@ def write_new_file(
     mode: int = 0o600,
     owner_fd: int | None = None,
 ) -> None:
-    """Write a file that is not there yet, unsynced; its owner is as `stage_file` has it.
+    """Write a file that does not exist yet, unsynced; its owner is as in `stage_file`.
 
     Raises:
-        OSError: As the system answered; a file that was begun is removed again.
+        OSError: The system's error; a partial file is removed.
     """
     fd = fs.open(name, CREATE_FLAGS, 0o600, dir_fd=directory_fd)
     with being_written(fs, fd, directory_fd, name):

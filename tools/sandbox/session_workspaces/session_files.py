@@ -1,4 +1,4 @@
-"""The host's way into a session's workspace: list, read, write and delete by relative path."""
+"""Host access to a sandbox session's workspace: list, read, write and delete files."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ from .session_directory import (
 from .session_paths import path_matcher, validate_session_id, validate_session_path
 
 MAX_READ_BYTES: Final = 256 << 20
-"""The largest file read whole, unless the caller says otherwise: a guest can make sparse ones."""
+"""The largest file read by default, in bytes: a guest can create sparse ones."""
 
 
 class _Place(NamedTuple):
-    """Where a path leads: its directory, open, and its name in there.
+    """Where a path leads: its open directory and the name in it.
 
     Attributes:
         root_fd: The workspace root.
-        fd: The directory that the path's last name is in.
+        fd: The directory of the path's last name.
         name: That name.
         path: The normal form of the path.
     """
@@ -53,7 +53,7 @@ class _Place(NamedTuple):
 
     @property
     def printable(self) -> str:
-        """The path for a log."""
+        """The path, printable for a log."""
         return os.fsencode(self.path).decode("utf-8", "backslashreplace")
 
 
@@ -66,7 +66,7 @@ def _place_of(
     *,
     missing: Missing = Missing.REFUSED,
 ) -> Iterator[_Place]:
-    """Hold open the directory that a path's last name is in; errors name the path as given."""
+    """Hold open the directory of a path's last name; errors name the path as given."""
     validate_session_id(session_id)
     path = validate_session_path(relative_path)
     with (
@@ -79,7 +79,7 @@ def _place_of(
 
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """Have the errors of the system name only what the caller named."""
+    """Make the system's errors name only what the caller named."""
     try:
         yield
     except SandboxError:
@@ -96,22 +96,21 @@ def list_session_files(
     *,
     fs: SessionFileSystem = OS_FILES,
 ) -> list[str]:
-    """Name the regular files in a session's workspace.
+    """Return the regular files in a sandbox session's workspace.
 
     Directories, links, pipes and the metadata are not listed, and no link is followed.
 
     Args:
         session_id: The session.
         workspace_root: The directory the sessions' workspaces are in.
-        pattern: Only what matches this, from the top of the workspace: `*`, `?` and `[…]` stay
-            within a name, `**` as a whole component stands for any number of directories. Upper
-            and lower case differ; names that begin with a dot match like others.
-        logger: Takes `session.file.list`.
+        pattern: Only paths that match this, from the top of the workspace: `*`, `?` and `[…]` match
+            within a name, `**` as a full component matches any number of directories. Case matters;
+            names that begin with a dot match like others.
+        logger: Logs `session.file.list`.
         fs: The file system.
 
     Returns:
-        Workspace-relative posix paths, sorted. Bytes that are no UTF-8 are surrogates, as `os`
-        has them.
+        Workspace-relative posix paths, sorted. Bytes that are not UTF-8 are surrogates, as in `os`.
 
     Raises:
         InvalidSessionId: The id cannot name a workspace.
@@ -144,14 +143,14 @@ def read_session_file(
     max_bytes: int = MAX_READ_BYTES,
     fs: SessionFileSystem = OS_FILES,
 ) -> bytes:
-    """Read a whole file of a session's workspace; never blocks on a pipe.
+    """Read a file of a sandbox session's workspace; never block on a pipe.
 
     Args:
         session_id: The session.
         relative_path: The file, from the top of the workspace.
         workspace_root: The directory the sessions' workspaces are in.
-        logger: Takes `session.file.read`.
-        max_bytes: The largest file that is read.
+        logger: Logs `session.file.read`.
+        max_bytes: The largest file to read.
         fs: The file system.
 
     Raises:
@@ -161,7 +160,7 @@ def read_session_file(
         SessionWorkspaceMissing: There is no such session.
         FileNotFoundError: There is no such file.
         IsADirectoryError: It is a directory.
-        OSError: It is no regular file (`EINVAL`), too large (`EFBIG`), or the system refused.
+        OSError: It is not a regular file (`EINVAL`), too large (`EFBIG`), or the system refused.
     """
     with _place_of(session_id, relative_path, workspace_root, fs) as place:
         _require_regular(fs.stat(place.name, dir_fd=place.fd), relative_path)
@@ -193,13 +192,13 @@ def read_session_text(
     max_bytes: int = MAX_READ_BYTES,
     fs: SessionFileSystem = OS_FILES,
 ) -> str:
-    """Read a whole text file as `read_session_file` does; line ends stay as they are.
+    """Read a text file as `read_session_file` does; line ends are not converted.
 
-    Bytes are decoded as `bytes.decode(encoding, errors)` does it.
+    Decodes like `bytes.decode(encoding, errors)`.
 
     Raises:
         UnicodeDecodeError: The file is not in this encoding.
-        Exception: As `read_session_file`.
+        Exception: As from `read_session_file`.
     """
     data = read_session_file(
         session_id, relative_path, workspace_root, logger, max_bytes=max_bytes, fs=fs
@@ -225,19 +224,19 @@ def write_session_file(
     *,
     fs: SessionFileSystem = OS_FILES,
 ) -> None:
-    """Write a whole file into a session's workspace, making the directories on the way.
+    """Write a file into a sandbox session's workspace, creating directories on the way.
 
-    A reader sees the old content or the new one, never a part: the content is made outside every
-    workspace and renamed into place. It is not synced: after a power failure either may be there,
-    or an empty file. A file that is replaced keeps its mode; a new one has 0600.
+    A reader sees the old content or the new, never a part: the content is written outside every
+    workspace and renamed into place. It is not synced: after a power failure the file may have the
+    old or the new content, or be empty. A replaced file's mode is preserved; a new file has 0600.
 
     Args:
         session_id: The session.
         relative_path: The file, from the top of the workspace.
         data: The content; text is encoded as UTF-8.
         workspace_root: The directory the sessions' workspaces are in.
-        overwrite: Whether a file that is there may be replaced.
-        logger: Takes `session.file.write`.
+        overwrite: Whether an existing file may be replaced.
+        logger: Logs `session.file.write`.
         fs: The file system.
 
     Raises:
@@ -247,9 +246,9 @@ def write_session_file(
         PathEscapesWorkspace: The path leads out, or over a link.
         ReservedSessionPath: The path names the metadata.
         SessionWorkspaceMissing: There is no such session.
-        FileExistsError: The file is there and `overwrite` is false.
+        FileExistsError: The file exists and `overwrite` is false.
         PermissionError: The file is read-only, or the system refused.
-        OSError: Something else is in its place, or the system refused; the old content is kept.
+        OSError: The path is not a file, or the system refused; the old content is unchanged.
     """
     if not isinstance(data, (bytes, bytearray, memoryview, str)):
         raise TypeError(f"data must be bytes or str, not {type(data).__name__}")
@@ -258,7 +257,7 @@ def write_session_file(
         mode = _mode_to_keep(fs, place, relative_path, overwrite=overwrite)
         incoming = stage_file(fs, place.root_fd, content, mode=mode)
         try:
-            # Without leave to replace a file, a rename could take the place of one made meanwhile.
+            # Without `overwrite`, a rename could replace a file created meanwhile; a link cannot.
             put = fs.rename if overwrite else fs.link
             put(incoming, place.name, src_dir_fd=place.root_fd, dst_dir_fd=place.fd)
         finally:
@@ -271,7 +270,7 @@ def write_session_file(
 
 
 def _mode_to_keep(fs: FileSystem, place: _Place, shown_path: str, *, overwrite: bool) -> int:
-    """The mode of the file that is to be replaced, or that of a new one."""
+    """Return the mode of the file to be replaced, or of a new one."""
     try:
         status = fs.stat(place.name, dir_fd=place.fd)
     except FileNotFoundError:
@@ -280,7 +279,7 @@ def _mode_to_keep(fs: FileSystem, place: _Place, shown_path: str, *, overwrite: 
     if not overwrite:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     _require_regular(status, shown_path)
-    if not status.st_mode & stat.S_IWUSR:  # a rename would not ask, nor does the system ask root
+    if not status.st_mode & stat.S_IWUSR:  # a rename ignores this, and so does root
         raise PermissionError(errno.EACCES, "Permission denied: the file is read-only")
     return stat.S_IMODE(status.st_mode) & 0o777
 
@@ -294,17 +293,17 @@ def delete_session_path(
     *,
     fs: SessionFileSystem = OS_FILES,
 ) -> None:
-    """Delete a file or a directory of a session's workspace.
+    """Delete a file or a directory of a sandbox session's workspace.
 
-    A directory with content goes as a whole: it is renamed out of the workspace first, then
-    emptied. Links in it are deleted, never followed.
+    A directory with content is first renamed out of the workspace, so it disappears at once, and
+    then emptied. Links in it are deleted, never followed.
 
     Args:
         session_id: The session.
         relative_path: The file or directory, from the top of the workspace.
         workspace_root: The directory the sessions' workspaces are in.
         recursive: Whether a directory may have content.
-        logger: Takes `session.file.delete`.
+        logger: Logs `session.file.delete`.
         fs: The file system.
 
     Raises:
@@ -312,7 +311,7 @@ def delete_session_path(
         PathEscapesWorkspace: The path leads out, or to or over a link.
         ReservedSessionPath: The path names the metadata.
         SessionWorkspaceMissing: There is no such session.
-        FileNotFoundError: There is nothing by this path.
+        FileNotFoundError: The path does not exist.
         OSError: A directory has content (`ENOTEMPTY`), or the system refused.
     """
     with _place_of(session_id, relative_path, workspace_root, fs) as place:

@@ -1,6 +1,6 @@
-"""What is known of a session, as its metadata file has it: the form, written and read as text.
+"""A sandbox session's metadata: the file's format, written and parsed as text.
 
-`session_metadata_file` has the file itself.
+`session_metadata_file` reads and writes the file itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...base.errors import shown
 from ..errors import CorruptedMetadata
 
 METADATA_VERSION: Final = 1
-"""The version of the file that is written and understood."""
+"""The version of the format that is written and understood."""
 
 MAX_METADATA_BYTES: Final = 64 << 10
 """The largest metadata file that is written or read."""
@@ -30,14 +30,14 @@ _FIELDS: Final = ("session_id", "created_at", "updated_at", "version")
 
 @frozen(kw_only=True)
 class SessionMetadata:
-    """What is known of a session.
+    """The metadata of a sandbox session.
 
     Attributes:
         session_id: The session, which is also the name of its workspace.
-        created_at: When its workspace was made, in UTC.
-        updated_at: When code last ran to success in it, in UTC.
-        version: The version of the file's form.
-        extra: Fields that are not ours, kept as they were.
+        created_at: When its workspace was created, in UTC.
+        updated_at: When code last succeeded in it, in UTC.
+        version: The version of the file's format.
+        extra: Fields that are not ours, preserved unchanged.
     """
 
     session_id: str
@@ -49,12 +49,12 @@ class SessionMetadata:
 
 @frozen(kw_only=True)
 class ExecutionRecord:
-    """What an execution adds to the metadata of a session that keeps count of them.
+    """One execution, for the metadata of a session that counts them.
 
     Attributes:
         success: Whether it succeeded.
-        fuel: The WebAssembly instructions it took.
-        error: What went wrong, in one line; None where nothing did.
+        fuel: The WebAssembly instructions it used.
+        error: What went wrong, in one line; None if nothing did.
     """
 
     success: bool
@@ -62,7 +62,7 @@ class ExecutionRecord:
     error: str | None = None
 
     def add_to(self, fields: dict[str, object]) -> None:
-        """Count it in a file's fields; a count that makes no sense begins anew."""
+        """Add it to the counts in a file's fields; an invalid count restarts."""
         fields["execution_count"] = _counted(fields, "execution_count") + 1
         fields["total_fuel_consumed"] = _counted(fields, "total_fuel_consumed") + self.fuel
         if self.error is not None or "last_error" not in fields:
@@ -75,13 +75,13 @@ def _counted(fields: Mapping[str, object], name: str) -> int:
 
 
 def format_time(moment: datetime) -> str:
-    """A time as the file has it: ISO 8601 in UTC, six digits of a second, `Z`."""
+    """Format a time for the file: ISO 8601 in UTC, six digits of a second, `Z`."""
     plain = moment.astimezone(UTC).replace(tzinfo=None)
     return plain.isoformat(timespec="microseconds") + "Z"
 
 
 def encode_metadata(metadata: SessionMetadata) -> bytes:
-    """The content of the file for a session's metadata."""
+    """Return the file's content for a session's metadata."""
     return encode_fields(
         {
             "session_id": metadata.session_id,
@@ -94,13 +94,13 @@ def encode_metadata(metadata: SessionMetadata) -> bytes:
 
 
 def encode_fields(fields: Mapping[str, object]) -> bytes:
-    """The content of the file for its fields.
+    """Return the file's content for its fields.
 
     Raises:
         OSError: It would be too large (EFBIG).
     """
     content = (json.dumps(fields, indent=2, allow_nan=False) + "\n").encode("ascii")
-    if len(content) > MAX_METADATA_BYTES:  # added fields take less room like this
+    if len(content) > MAX_METADATA_BYTES:  # extra fields take less room unescaped
         with suppress(UnicodeEncodeError):
             text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
             content = text.encode("utf-8")
@@ -110,18 +110,18 @@ def encode_fields(fields: Mapping[str, object]) -> bytes:
 
 
 def parse_metadata(session_id: str, content: bytes) -> SessionMetadata:
-    """The metadata in the content of the file in a session's workspace.
+    """Parse the content of a session's metadata file.
 
     Times without a zone count as UTC.
 
     Raises:
-        CorruptedMetadata: The content is no metadata of this session.
+        CorruptedMetadata: The content is not valid metadata of this session.
     """
     return interpret_fields(session_id, decode_fields(session_id, content))
 
 
 def decode_fields(session_id: str, content: bytes) -> dict[str, Any]:
-    """The fields in the content of a file, whatever they are."""
+    """Parse the fields of a file's content, whatever they are."""
     try:
         fields = json.loads(
             content.decode("utf-8"),
@@ -157,10 +157,10 @@ def _finite(text: str) -> float:
 
 
 def interpret_fields(session_id: str, fields: Mapping[str, object]) -> SessionMetadata:
-    """The metadata in the fields of a file; times without a zone count as UTC.
+    """Validate a file's fields as metadata; times without a zone count as UTC.
 
     Raises:
-        CorruptedMetadata: They are no metadata of this session.
+        CorruptedMetadata: They are not valid metadata of this session.
     """
     missing = [name for name in _FIELDS if name not in fields]
     if missing:
@@ -204,14 +204,14 @@ MOST_AS_WRITTEN: Final = 512
 
 
 def parse_times_as_written(session_id: str, text: str) -> tuple[datetime, datetime] | None:
-    """Read both times of a file that is exactly as `encode_metadata` writes it, without a parser.
+    """Read both times of a file exactly as `encode_metadata` writes it, without a parser.
 
     Args:
         session_id: The session, a UUID: nothing in it needs an escape in JSON.
-        text: The beginning of the file, of `MOST_AS_WRITTEN` characters.
+        text: The first `MOST_AS_WRITTEN` characters of the file.
 
     Returns:
-        `created_at` and `updated_at`, or None if the file is not like that.
+        `created_at` and `updated_at`, or None if the file differs from that form.
     """
     created, updated = text[_CREATED], text[_UPDATED]
     as_written = (

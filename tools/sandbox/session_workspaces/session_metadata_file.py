@@ -1,7 +1,7 @@
-"""When a session was made and last used: `.metadata.json` at the top of its workspace.
+"""When a sandbox session was created and last used: `.metadata.json` in its workspace.
 
-The file is advisory. Nothing fails because it is missing or makes no sense, it is replaced
-atomically but not synced, and it is the host's alone: a guest does not see it.
+The file is advisory: nothing fails because it is missing or invalid. It is replaced atomically but
+not synced. It is the host's alone: a guest does not see it.
 """
 
 from __future__ import annotations
@@ -56,24 +56,24 @@ from .session_metadata import (
 from .session_paths import validate_session_id
 
 METADATA_NAME: Final = HIDDEN_NAME
-"""The file at the top of a session's workspace that is the host's alone."""
+"""The host's own file at the top of a sandbox session's workspace."""
 
 UPDATE_LOCK_TIMEOUT_S: Final = 1.0
-"""How long an update waits for another one of the same session, in seconds."""
+"""How long an update waits for another of the same session, in seconds."""
 
 _FAILED: Final = "session.metadata.failed"
 _NO_FILE: Final = frozenset({errno.ELOOP, errno.ENXIO})
-"""What the system answers for a link and for a socket in the file's place."""
+"""The system's errors for a link and for a socket in the file's place."""
 _TICK: Final = timedelta(microseconds=1)
 
 
 def read_times(
     fs: FileSystem, session_fd: int, session_id: str
 ) -> tuple[datetime, datetime, FileStatus | None] | None:
-    """Read when a session was made and last used, of one whose workspace is open.
+    """Read when a session was created and last used, from its open workspace.
 
-    A file that is exactly as it is written here takes no parser: a look through ten thousand
-    sessions reads ten thousand of them.
+    A file exactly as written here is read without a parser: a scan of ten thousand sessions reads
+    ten thousand files.
 
     Args:
         fs: The file system.
@@ -81,11 +81,11 @@ def read_times(
         session_id: The session, a UUID.
 
     Returns:
-        `created_at` and `updated_at`, and of a file that is as it is written here what `fstat` said
-        of it before it was read; None if there is no metadata.
+        `created_at`, `updated_at`, and, of a file exactly as written here, its `fstat` result from
+        before the read; None if there is no metadata.
 
     Raises:
-        CorruptedMetadata: There is a file, and it makes no sense or can't be read.
+        CorruptedMetadata: The file exists but is invalid or can't be read.
     """
     try:
         fd = fs.open(METADATA_NAME, READ_FLAGS, dir_fd=session_fd)
@@ -98,7 +98,7 @@ def read_times(
         if found is not None:
             return (*found, status)
     except (OSError, ValueError):
-        pass  # reading it whole says what is there instead
+        pass  # the full read below reports what is there
     content = load_metadata(fs, session_fd, session_id)
     if content is None:
         return None
@@ -107,11 +107,11 @@ def read_times(
 
 
 def load_metadata(fs: FileSystem, session_fd: int, session_id: str) -> bytes | None:
-    """Read the file of a session whose workspace is open; None if it has none.
+    """Read the metadata file of an open workspace; None if there is none.
 
     Raises:
-        CorruptedMetadata: Something else has its name, or it is too large.
-        UnreadableMetadata: The system would not read it.
+        CorruptedMetadata: It is not a regular file, or too large.
+        UnreadableMetadata: The system refused to read it.
     """
     try:
         return read_regular_file(
@@ -134,7 +134,7 @@ def read_session_metadata(
     *,
     fs: SessionFileSystem = OS_FILES,
 ) -> SessionMetadata | None:
-    """Read a session's metadata.
+    """Read a sandbox session's metadata.
 
     Args:
         session_id: The session.
@@ -147,8 +147,8 @@ def read_session_metadata(
     Raises:
         InvalidSessionId: The id cannot name a workspace.
         SessionWorkspaceMissing: There is no such session.
-        PathEscapesWorkspace: A symbolic link stands in the workspace's place.
-        CorruptedMetadata: There is a file, and it makes no sense or cannot be read.
+        PathEscapesWorkspace: The workspace's path is a symbolic link.
+        CorruptedMetadata: The file exists but is invalid or cannot be read.
     """
     with open_session(session_id, workspace_root, fs=fs) as session:
         content = load_metadata(fs, session.fd, session_id)
@@ -158,10 +158,10 @@ def read_session_metadata(
 def create_metadata(
     fs: SessionFileSystem, directory_fd: int, session_id: str, *, now: datetime
 ) -> SessionMetadata:
-    """Write the metadata of a new session into its workspace, which has no name yet.
+    """Write a new session's metadata into its workspace, which has no name yet.
 
     Raises:
-        OSError: As the system answered; there is no file then.
+        OSError: The system's error; there is no file then.
     """
     metadata = SessionMetadata(session_id=session_id, created_at=now, updated_at=now)
     write_new_file(fs, directory_fd, METADATA_NAME, encode_metadata(metadata))
@@ -178,21 +178,21 @@ def touch_session_metadata(
     lock_timeout_s: float = UPDATE_LOCK_TIMEOUT_S,
     execution: ExecutionRecord | None = None,
 ) -> datetime | None:
-    """Move a session's `updated_at` on; every other field keeps its value.
+    """Advance a sandbox session's `updated_at`; every other field keeps its value.
 
-    The new time is later than the old one, whatever the clock says. Updates of one session wait
-    for each other. Never raises for what it finds or what the system answers: that is logged. A
-    session without metadata is passed over in silence, and gets none.
+    The new time is later than the old one, whatever the clock says. Updates of one session wait for
+    each other. Invalid metadata and system errors are logged, never raised. A session without
+    metadata is silently skipped, and gets none.
 
     Args:
         session_id: The session.
         workspace_root: The directory the sessions' workspaces are in.
-        logger: Takes `session.metadata.updated`, or a warning.
-        clock: Gives the time.
+        logger: Logs `session.metadata.updated`, or a warning.
+        clock: Returns the time.
         fs: The file system.
         lock_timeout_s: How long to wait for another update, in seconds.
-        execution: Is added to the counts in `execution_count`, `total_fuel_consumed` and
-            `last_error`; after a failed one `updated_at` keeps its value. None counts nothing.
+        execution: Added to `execution_count`, `total_fuel_consumed` and `last_error`; a failed one
+            leaves `updated_at` unchanged. None counts nothing.
 
     Returns:
         The new time (or the old one, after a failed execution), or None if nothing was written.
@@ -249,9 +249,10 @@ def _touch(
 
 @contextmanager
 def _updating(fs: SessionFileSystem, session_fd: int, timeout_s: float) -> Iterator[None]:
-    """Hold a session's metadata alone among updates; nothing is held if there is no file.
+    """Exclude other updates of a session's metadata; do nothing if there is no file.
 
-    The lock is on the file, not on the workspace: an execution may hold that for its whole time.
+    The lock is on the file, not on the workspace, which an execution may hold for its full
+    duration.
     """
     fd = _lock_file(fs, session_fd, timeout_s)
     try:
@@ -259,7 +260,7 @@ def _updating(fs: SessionFileSystem, session_fd: int, timeout_s: float) -> Itera
     finally:
         if fd >= 0:
             unlock(fs, fd)
-            fs.close_later(fd)  # most likely it was replaced and is the last of its file
+            fs.close_later(fd)  # probably replaced: this frees the old file
 
 
 def _lock_file(fs: FileSystem, session_fd: int, timeout_s: float) -> int:
@@ -268,7 +269,7 @@ def _lock_file(fs: FileSystem, session_fd: int, timeout_s: float) -> int:
         try:
             fd = fs.open(METADATA_NAME, READ_FLAGS, dir_fd=session_fd)
         except OSError:
-            return -1  # reading it says what there is instead
+            return -1  # reading it reports what is there
         locked = there = False
         try:
             locked = try_lock(fs, fd)
@@ -289,7 +290,7 @@ def publish_metadata(
     *,
     replace: bool,
 ) -> None:
-    """Put metadata in place; it is made in the root, so that no guest ever sees it half done."""
+    """Move metadata into place; it is written in the root, so no guest sees it incomplete."""
     incoming = stage_file(fs, session.root_fd, content, mode=0o600, owner_fd=session.fd)
     put, renamed = (fs.rename if replace else fs.link), False
     try:

@@ -1,4 +1,4 @@
-"""Session ids, and paths and patterns in a session's workspace; the file system is not asked."""
+"""Ids of sandbox sessions, and paths and patterns in their workspaces; no file system access."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DRIVE: Final = re.compile(r"[A-Za-z]:(/|\Z)")
 
 
 def validate_session_id(session_id: object) -> str:
-    """The session id, if it can name a workspace.
+    """Return a sandbox session's id if it can name a workspace.
 
     Raises:
         InvalidSessionId: It cannot.
@@ -28,10 +28,10 @@ def validate_session_id(session_id: object) -> str:
 
 
 def validate_session_path(relative_path: str) -> Path:
-    r"""The normal form of a path in a session's workspace.
+    r"""Return the normal form of a path in a sandbox session's workspace.
 
-    Backslashes count as slashes; `.` and empty components vanish, and so does `x/..`. Links are
-    not known here: they are refused when the path is opened.
+    Backslashes count as slashes; `.`, empty components and `x/..` are removed. Links are not
+    checked here: they are refused when the path is opened.
 
     Args:
         relative_path: Such as `results/data.csv`, `results\\data.csv` or `results/`.
@@ -40,8 +40,8 @@ def validate_session_path(relative_path: str) -> Path:
         A relative path of at least one component, none of them `..`.
 
     Raises:
-        PathEscapesWorkspace: It is absolute, climbs out, is empty, or can be no path at all.
-        ReservedSessionPath: It names the metadata, in whatever spelling.
+        PathEscapesWorkspace: It is absolute, climbs out, is empty, or is not a valid path.
+        ReservedSessionPath: It names the metadata, in any spelling.
     """
     parts: list[str] = []
     for part in _components(relative_path):
@@ -74,7 +74,7 @@ def _components(text: object) -> list[str]:
 
 
 def path_matcher(pattern: str) -> Callable[[Sequence[str]], bool]:
-    """A test of a path's components against a glob; its cost is their two lengths multiplied."""
+    """Return a test of path components against a glob; its cost is the product of lengths."""
     names = _components(pattern)
     if not names or ".." in names:
         raise PathEscapesWorkspace(pattern, "a pattern may not climb or be empty")

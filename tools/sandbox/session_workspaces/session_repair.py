@@ -1,4 +1,4 @@
-"""Making a session's metadata anew, out of the times of the files in its workspace."""
+"""Recreate a sandbox session's metadata from the times of the files in its workspace."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class RepairResult:
 
     Attributes:
         session_id: The session.
-        action: "none" where the metadata was in order, "created" where there was none, "replaced"
-            where it made no sense.
+        action: "none" if the metadata was valid, "created" if there was none, "replaced" if it was
+            invalid.
         metadata: The metadata the session has now, or would have.
         reason: What was wrong, or None.
-        dry_run: True when nothing was written.
+        dry_run: True if nothing was written.
     """
 
     session_id: str
@@ -55,28 +55,28 @@ def repair_session_metadata(
     clock: Clock = utc_now,
     fs: SessionFileSystem = OS_FILES,
 ) -> RepairResult:
-    """Give a session metadata that has none, or none that makes sense.
+    """Create a sandbox session's metadata if it has none, or none that is valid.
 
-    The times come from the files in the workspace: the oldest modification is taken for the
-    creation, the newest for the last use; a workspace without files has its own modification time
-    for both. Times in the future count as now. Metadata in order is left alone, to the byte. What
-    a file in disorder held is lost.
+    The times come from the files in the workspace: the oldest modification becomes the creation,
+    the newest the last use; a workspace without files uses its own modification time for both.
+    Times in the future count as now. Valid metadata is not changed. The content of an invalid file
+    is lost.
 
     Args:
         session_id: The session.
         workspace_root: The directory the sessions' workspaces are in.
         dry_run: Only return what would be done.
-        logger: Takes `session.metadata.repaired` when something was written.
-        clock: Gives the time.
+        logger: Logs `session.metadata.repaired` when something was written.
+        clock: Returns the time.
         fs: The file system.
 
     Raises:
         InvalidSessionId: The id cannot name a workspace.
         SessionWorkspaceMissing: There is no such session.
-        PathEscapesWorkspace: A symbolic link stands in the workspace's place.
-        CorruptedMetadata: A later release wrote it; it is not for this one to replace.
-        UnreadableMetadata: It could not be read, and may be in order; it was left as it is.
-        FileExistsError: Another process made metadata at the same time; theirs was kept.
+        PathEscapesWorkspace: The workspace's path is a symbolic link.
+        CorruptedMetadata: A later release wrote it; this one must not replace it.
+        UnreadableMetadata: It could not be read and may be valid; it was not changed.
+        FileExistsError: Another process created metadata at the same time; it was not replaced.
         OSError: The system refused; a directory in the file's place is not removed.
     """
     with open_session(session_id, workspace_root, fs=fs) as session:

@@ -1,6 +1,6 @@
-"""What a guest may fill, and how much room is left of it."""
+"""A guest's quota, and how much room is left of it."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 import errno
 import os
@@ -11,16 +11,16 @@ from .workspace_usage import Usage, UsageCounter
 
 
 class Quota(NamedTuple):
-    """What a guest may fill.
+    """The limits of what a guest may store.
 
     Attributes:
         workspace_bytes: The most bytes of all files of the workspace together.
         workspace_files: The most files and directories in it.
         file_bytes: The largest file that may be opened or written.
-        temporary_bytes: The most bytes of all files in `/tmp`, which are held in the host's
-            memory; None for no limit.
+        temporary_bytes: The most bytes of all files in `/tmp`, which are in the host's memory; None
+            for no limit.
         temporary_files: The most files and directories in `/tmp`; None for no limit.
-        host_bytes: What is held in the host's memory besides their content; None for no limit.
+        host_bytes: The most host memory besides their content; None for no limit.
     """
 
     workspace_bytes: int
@@ -35,22 +35,22 @@ _NOTHING: Final = Usage(bytes=0, entries=0)
 
 
 class Room:
-    """The room that one execution has, shared by all that its guest can write to.
+    """The room of one execution, shared by everything its guest can write to.
 
-    Counted are the workspace's files, open ones without a name included, and apart from them what
-    `/tmp` holds. A write is refused when it is made.
+    It counts the workspace's files, including open ones without a name, and separately the files in
+    `/tmp`. A write is refused when it is made.
 
     Attributes:
-        look: Called again and again while the workspace is counted, or None; ends that by raising.
+        look: Called repeatedly while the workspace is counted, or None; may raise to end that.
     """
 
     def __init__(self, root: int, quota: Quota, usage: UsageCounter | None) -> None:
-        """Count nothing yet.
+        """Remember the limits; nothing is counted yet.
 
         Args:
             root: A descriptor of the workspace.
             quota: The limits.
-            usage: The usage known of the workspace; None for a directory that is only read.
+            usage: The workspace's usage counter; None for a read-only directory.
         """
         self.quota: Final = quota
         self.look: Callable[[], object] | None = None
@@ -72,13 +72,13 @@ class Room:
         """Refuse a file that is too large.
 
         Raises:
-            OSError: It is (EFBIG).
+            OSError: The file is too large (EFBIG).
         """
         if size > self.quota.file_bytes:
             raise self._over("file_bytes", errno.EFBIG)
 
     def afford(self, more_bytes: int, more_entries: int, *, temporary: bool = False) -> None:
-        """Refuse a growth past the quota; what shrinks is always allowed.
+        """Refuse a growth past the quota; shrinking is always allowed.
 
         Args:
             more_bytes: How many bytes more.
@@ -95,7 +95,7 @@ class Room:
             return
         wrong = self._short_of(self._usage, more_bytes, more_entries)
         if wrong is not None and not self._recounted:
-            # Others may have made room: count once more before the guest is refused.
+            # Others may have made room: count once more before refusing.
             self._recounted = True
             self._usage.forget()
             wrong = self._short_of(self._usage, more_bytes, more_entries)
@@ -111,7 +111,7 @@ class Room:
             raise self._over("temporary_files", errno.ENOSPC)
 
     def spend(self, more_bytes: int, more_entries: int, *, temporary: bool = False) -> None:
-        """Count what grew or shrank by this much."""
+        """Count a growth or shrinkage."""
         if temporary:
             self._temporary = Usage(
                 bytes=self._temporary.bytes + more_bytes,
@@ -121,7 +121,7 @@ class Room:
             self._usage.add(more_bytes, more_entries)
 
     def promise(self, more_bytes: int, *, temporary: bool = False) -> None:
-        """Keep room for what an open file will need (or, below zero, give it back)."""
+        """Reserve room for what an open file will need; a negative number releases it."""
         if temporary:
             self._promised_temporary = max(0, self._promised_temporary + more_bytes)
         else:
@@ -134,7 +134,7 @@ class Room:
         return known.refuses(more_bytes, more_entries, self._limit)
 
     def no_host_bytes(self) -> None:
-        """Take note that there was no room in the host's memory."""
+        """Record that there was no room in the host's memory."""
         self._exceeded.add("host_bytes")
 
     def _over(self, quota: str, number: int) -> OSError:

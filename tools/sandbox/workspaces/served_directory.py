@@ -1,4 +1,4 @@
-"""One directory of the host as it is given to one execution: what it may fill, what changed."""
+"""A host directory as it is served to one execution: its quota and its changes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .workspace_usage import UsageCounter
 
 
 class ServedDirectory:
-    """A directory that an execution is given, with its quota and what changed in it.
+    """A directory served to an execution, with its quota and its changes.
 
     Attributes:
         root: A descriptor of the directory.
         hides: Whether the host's own file at the root is hidden.
-        room: What may still be filled.
-        changes: What changed.
+        room: The remaining room.
+        changes: The changes.
     """
 
     def __init__(
@@ -25,9 +25,9 @@ class ServedDirectory:
         """Serve a directory.
 
         Args:
-            root: A descriptor of the directory; it stays the caller's.
-            quota: What the guest may fill.
-            usage: The usage known of the directory; None for one that is only read.
+            root: A descriptor of the directory; the caller owns it.
+            quota: The guest's quota.
+            usage: The directory's usage counter; None for a read-only directory.
             hide: Whether the host's own file at the root is hidden.
         """
         self.root: Final = root

@@ -1,7 +1,7 @@
-"""The host's side of a workspace: opening it, a file in it, and the changes of an execution.
+"""The host's side of a workspace: open it or a file in it, record an execution's changes.
 
-Everything is opened by directory descriptors and over no symbolic link, so nothing a guest leaves
-in a workspace leads the host out of it.
+Everything is opened by directory descriptors without following symbolic links, so nothing a guest
+leaves in a workspace leads the host out of it.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, OsFileSystem
 from ..errors import WorkspaceError
 
 _OF_A_CHANGE: Final = 256
-"""What the host's memory holds for a file that changed, besides its path."""
+"""Host memory charged for a changed file, besides its path."""
 
 
 class Keeper(Protocol):
-    """Who holds the memory that notes take."""
+    """Reserves the memory for records."""
 
     def hold(self, count: int) -> None:
-        """Hold so many bytes, or raise `OSError`."""
+        """Reserve bytes, or raise `OSError`."""
 
     def release(self, count: int) -> None:
-        """Hold so many bytes less."""
+        """Release reserved bytes."""
 
 
 class ChangeLedger:
-    """The files that an execution touches, each from what it was before the first touch.
+    """The files that an execution touches, compared with before the first touch.
 
-    A file that came and went is forgotten, so the ledger holds at most the files that are there
-    and the files that were.
+    A file that was created and removed is forgotten, so the ledger has at most the files that exist
+    now and those that existed at first.
 
     Attributes:
-        complete: False once a file is not in the ledger: more moved at once than are followed, or
-            there was no memory for its path.
-        keeper: Who holds its memory; None where that has no limit.
-        held: The bytes that are held.
+        complete: False once a file is missing from the ledger: more files were moved at once than
+            are recorded, or there was no memory for its path.
+        keeper: Reserves its memory; None for no limit.
+        held: The reserved bytes.
     """
 
     def __init__(self) -> None:
@@ -51,13 +51,13 @@ class ChangeLedger:
         self.held = 0
 
     def wrote(self, path: str, *, existed: bool) -> None:
-        """A file was made, written to or put in another's place."""
+        """Record that a file was created, written to or replaced."""
         if path in self._was or self._hold(path):
             self._was.setdefault(path, existed)
             self._is[path] = True
 
     def removed(self, path: str) -> None:
-        """A file is no longer at its path."""
+        """Record that a file is no longer at its path."""
         if path not in self._was and not self._hold(path):
             return
         if self._was.setdefault(path, True):
@@ -85,7 +85,7 @@ class ChangeLedger:
             self.held -= count
 
     def lists(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        """The files created, modified and deleted, by workspace-relative path, each sorted."""
+        """Return the files created, modified and deleted, each a sorted tuple of relative paths."""
         created, modified, deleted = [], [], []
         for path in sorted(self._was):
             relative = path.removeprefix("/")
@@ -99,17 +99,17 @@ class ChangeLedger:
 
 
 def ensure_workspace(path: Path) -> Path:
-    """Make a workspace directory if it is missing, and return its absolute path.
+    """Create a workspace directory if it is missing, and return its absolute path.
 
-    A directory that is made gets mode 0700, and so do missing parents; one that exists is taken
-    as it is. Symbolic links above the workspace are resolved once, here; the workspace itself may
-    not be one.
+    A created directory gets mode 0700, and so do missing parents; an existing one is not changed.
+    Symbolic links above the workspace are resolved once, here; the workspace itself must not be
+    one.
 
     Args:
         path: The workspace directory.
 
     Raises:
-        WorkspaceError: The path is a symbolic link, no directory, or cannot be made.
+        WorkspaceError: The path is a symbolic link, not a directory, or cannot be created.
     """
     try:
         given = Path(os.path.abspath(path))
@@ -127,7 +127,7 @@ def ensure_workspace(path: Path) -> Path:
 
 def _make_directories(target: Path) -> None:
     missing = []
-    here = target  # a dangling link at the target is there, so nothing is made through it
+    here = target  # a dangling link counts as existing, so nothing is created through it
     while not os.path.lexists(here):
         missing.append(here)
         here = here.parent
@@ -135,7 +135,7 @@ def _make_directories(target: Path) -> None:
         try:
             os.mkdir(directory, 0o700)
         except FileExistsError:
-            continue  # another process made it meanwhile; opening it decides
+            continue  # another process created it meanwhile; opening decides
 
 
 def open_workspace(path: Path) -> int:
@@ -173,14 +173,14 @@ def open_workspace(path: Path) -> int:
 def open_workspace_file(workspace: Path, relative: str) -> BinaryIO:
     """Open a regular file of a workspace for reading, following no link on the way.
 
-    For what a guest left behind: it may have put a symbolic link where a file is expected.
+    For files that a guest left behind: it may have put a symbolic link where a file is expected.
 
     Args:
         workspace: The workspace directory.
-        relative: A workspace-relative posix path, as the lists of a `SandboxResult` hold them.
+        relative: A workspace-relative posix path, as in the lists of a `SandboxResult`.
 
     Raises:
-        WorkspaceError: The path is absolute or climbs, leads over a link, or is no regular file.
+        WorkspaceError: The path is absolute or climbs, leads over a link, or is not a regular file.
     """
     named = workspace / relative
     parts = PurePosixPath(relative).parts

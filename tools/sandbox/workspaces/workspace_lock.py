@@ -1,11 +1,10 @@
-"""One user at a time of a workspace, in this process and among processes.
+"""Exclusive use of a workspace, among threads and among processes.
 
-An execution claims its workspace, and so does the deletion of one. In the process the users of one
-directory wait for one lock, whatever sandbox they come from and whatever path leads there; among
-processes they wait for an advisory lock on the directory itself, which needs no file and ends with
-its holder.
+An execution claims its workspace, and so does a deletion. Within the process, users of one
+directory share one lock, whatever sandbox or path they use. Among processes they use an advisory
+lock on the directory itself, which needs no file and ends with its holder.
 
-A caller that also takes the lock of a workspace root claims the workspace first, or tries to
+A caller that also takes the lock of a workspace root must claim the workspace first, or claim it
 without waiting.
 """
 
@@ -30,7 +29,7 @@ _FILES: Final = OsFileSystem()
 
 
 class _ThreadLock:
-    """The lock of one workspace among threads, counted so that it goes when nothing wants it."""
+    """A workspace's lock among threads, with a use count: removed when it reaches zero."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -42,7 +41,7 @@ _thread_locks: dict[Identity, _ThreadLock] = {}
 
 
 def _after_fork() -> None:
-    """The threads that held a lock do not exist in a forked child; neither do their claims."""
+    """Start without locks: the threads that held them do not exist in a forked child."""
     global _thread_locks_lock, _thread_locks  # noqa: PLW0603 (a child starts with none)
     _thread_locks_lock = threading.Lock()
     _thread_locks = {}
@@ -55,19 +54,19 @@ os.register_at_fork(after_in_child=_after_fork)
 def claim(
     path: Path, *, timeout_s: float, given_up: Callable[[], bool] = lambda: False
 ) -> Iterator[int | None]:
-    """Hold a workspace alone; yields a descriptor of it, or None if the wait was given up.
+    """Hold a workspace exclusively; yield its descriptor, or None if the wait was given up.
 
-    What is held is the directory that stood at the path when the wait ended: one that was deleted
-    or replaced meanwhile is not taken for it.
+    The claim is on the directory at the path when the wait ends, never on one that was deleted or
+    replaced meanwhile.
 
     Args:
         path: The workspace.
         timeout_s: The longest wait for others, in seconds; 0 does not wait.
-        given_up: Asked while waiting; once true, the wait ends.
+        given_up: Called while waiting; the wait ends once it returns True.
 
     Raises:
-        WorkspaceBusy: Others held it for the whole wait.
-        WorkspaceError: It is missing, or is no directory.
+        WorkspaceBusy: Others held it for the full wait.
+        WorkspaceError: It is missing, or not a directory.
     """
     wait = _Wait(path, timeout_s, time.monotonic() + timeout_s, given_up)
     with contextlib.ExitStack() as held:
@@ -83,12 +82,12 @@ class _Wait(NamedTuple):
     given_up: Callable[[], bool]
 
     def busy(self, held_by: str) -> WorkspaceBusy:
-        """What is raised when it was too long."""
+        """Return the error for a wait that was too long."""
         return WorkspaceBusy(self.path, self.timeout_s, held_by)
 
 
 def _take(held: contextlib.ExitStack, wait: _Wait) -> int | None:
-    """Claim what stands at the path; `held` gives the claim back."""
+    """Claim the directory at the path; `held` releases the claim."""
     while True:
         root = open_workspace(wait.path)
         with contextlib.ExitStack() as attempt:
@@ -97,7 +96,7 @@ def _take(held: contextlib.ExitStack, wait: _Wait) -> int | None:
             identity = (seen.st_dev, seen.st_ino)
             if not _acquire(attempt, identity, wait) or not _lock(root, wait):
                 return None
-            # A descriptor that went to another process must not hold on to the lock.
+            # Unlock explicitly: a descriptor passed to another process would hold on to the lock.
             attempt.callback(unlock, _FILES, root)
             if _stands_at(wait.path, identity):
                 held.enter_context(attempt.pop_all())
@@ -108,12 +107,12 @@ def _stands_at(path: Path, identity: Identity) -> bool:
     try:
         now = os.stat(path, follow_symlinks=False)
     except OSError:
-        return False  # opening it again says what is wrong
+        return False  # reopening reports what is wrong
     return (now.st_dev, now.st_ino) == identity
 
 
 def _acquire(attempt: contextlib.ExitStack, identity: Identity, wait: _Wait) -> bool:
-    """Take the lock among threads; `attempt` releases it. False if the wait was given up."""
+    """Take the lock among threads; `attempt` releases it. Return False if given up."""
     with _thread_locks_lock:
         wanted = _thread_locks.setdefault(identity, _ThreadLock())
         wanted.users += 1
@@ -137,7 +136,7 @@ def _forget(identity: Identity, lock: _ThreadLock) -> None:
 
 
 def _lock(root: int, wait: _Wait) -> bool:
-    """Take the lock among processes; False if the wait was given up."""
+    """Take the lock among processes; return False if the wait was given up."""
     patience: Patience | None = None
     while True:
         try:

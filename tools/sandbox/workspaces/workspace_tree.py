@@ -1,7 +1,7 @@
-"""A look at all that a workspace holds, however deep, large or hostile it is.
+"""A scan of everything in a workspace, however deep, large or hostile it is.
 
-The walk holds two descriptors whatever the depth of the tree and follows no link; `durable`'s
-`walk_tree`, which holds one for each level, would let a guest use up the host's.
+The walk uses two descriptors at any depth and follows no link. `durable`'s `walk_tree`, which uses
+one per level, would let a guest exhaust the host's descriptors.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from typing import Final, NamedTuple
 from ...base.files.filesystem import DIRECTORY_FLAGS
 
 MAX_ENTRIES: Final = 100_000
-"""The most files and directories one look keeps; past it a comparison says it is incomplete."""
+"""The most files and directories one scan stores; past it a comparison is incomplete."""
 
 MAX_PATH_BYTES: Final = 4096
-"""The longest workspace-relative path one look keeps: a longer one cannot be opened by name."""
+"""The longest workspace-relative path stored: a longer one cannot be opened by name."""
 
 MAX_LISTED_BYTES: Final = 64 << 20
-"""The most bytes of paths one look keeps, so a hostile tree costs the host bounded memory."""
+"""The most bytes of paths one scan stores, so a hostile tree costs bounded memory."""
 
 Stamp = tuple[int, int, int, int]
 """What identifies one state of a file: inode, size, mtime_ns, ctime_ns."""
 
 
 class Snapshot(NamedTuple):
-    """One look at a workspace.
+    """One scan of a workspace.
 
     Attributes:
-        files: The stamp of everything that is no directory, by workspace-relative path.
-        special: Those of them that are no regular files: links, pipes, sockets, devices.
-        entries: How many files and directories were seen.
-        depth: How many directories the deepest file or directory seen lies below.
+        files: The stamp of everything but directories, by workspace-relative path.
+        special: Those that are not regular files: links, pipes, sockets, devices.
+        entries: How many files and directories were visited.
+        depth: How many directories are above the deepest entry visited.
         complete: False when the tree was too large or changed under the walk.
     """
 
@@ -53,17 +53,17 @@ def take_snapshot(
     max_listed_bytes: int = MAX_LISTED_BYTES,
     tick: Callable[[], object] | None = None,
 ) -> Snapshot:
-    """Look at a whole workspace.
+    """Scan an entire workspace.
 
-    The walk holds two descriptors whatever the depth of the tree: it goes down by name and comes
-    back through `..`, checking that it arrives where it left.
+    The walk uses two descriptors at any depth: it descends by name and returns through `..`,
+    checking that it arrives where it left.
 
     Args:
         root: A descriptor of the workspace directory; it stays open.
         max_entries: The most entries visited.
-        max_path_bytes: The longest path kept, in bytes.
-        max_listed_bytes: The most bytes of paths kept in all.
-        tick: Called before each entry is visited; what it raises ends the walk.
+        max_path_bytes: The longest path stored, in bytes.
+        max_listed_bytes: The most bytes of all stored paths.
+        tick: Called before each entry; an exception from it ends the walk.
     """
     files: dict[bytes, Stamp] = {}
     special: set[bytes] = set()
@@ -85,7 +85,7 @@ def take_snapshot(
 
 
 def list_files(seen: Snapshot) -> list[str]:
-    """The regular files of a look whose names a guest can see."""
+    """Return the regular files of a scan whose names a guest can see."""
     found = []
     for path in seen.files:
         if path not in seen.special:
@@ -97,12 +97,12 @@ def list_files(seen: Snapshot) -> list[str]:
 def measure_tree(
     directory: int, *, max_entries: int, tick: Callable[[], object] | None = None
 ) -> tuple[int, int]:
-    """The bytes of all regular files below a directory, and how many entries there are.
+    """Return the bytes of all regular files below a directory, and the number of entries.
 
     Args:
         directory: A descriptor of it; it stays open.
-        max_entries: Where counting stops; the entries are then one more than this.
-        tick: Called before each entry is visited; what it raises ends the walk.
+        max_entries: Where counting stops; the number of entries returned is then one more.
+        tick: Called before each entry; an exception from it ends the walk.
     """
     total = 0
 
@@ -122,12 +122,12 @@ def count_names(
     max_entries: int = MAX_ENTRIES,
     tick: Callable[[], object] | None = None,
 ) -> dict[tuple[int, int], int]:
-    """How many names below a directory each file has that has several anywhere.
+    """Return how many names below a directory each file with several names anywhere has.
 
     Args:
         directory: A descriptor of it; it stays open.
-        max_entries: The most entries visited: what lies past them is not counted.
-        tick: Called before each entry is visited; what it raises ends the walk.
+        max_entries: The most entries visited; the rest is not counted.
+        tick: Called before each entry; an exception from it ends the walk.
 
     Returns:
         The names by device and inode.
@@ -144,14 +144,14 @@ def count_names(
 
 
 class _Walk:
-    """One walk over a tree, depth first, with the limits that bound what it may cost.
+    """One depth-first walk of a tree, with limits on its cost.
 
     Args:
-        note: Takes the path and the status of everything that is no directory.
+        note: Called with the path and status of everything but directories.
         max_entries: The most entries visited.
-        tick: Called before each entry is visited; what it raises ends the walk.
+        tick: Called before each entry; an exception from it ends the walk.
         max_path_bytes: The longest path visited, in bytes.
-        max_listed_bytes: The most bytes of paths in all; None where none is kept.
+        max_listed_bytes: The most bytes of all paths; None if none is stored.
     """
 
     def __init__(
@@ -171,8 +171,8 @@ class _Walk:
         self._bytes_left = max_listed_bytes
         self._max_path_bytes = max_path_bytes
         self._here = -1
-        # One frame for each directory on the way down: its path with a slash after it, its
-        # identity, and the names in it that are still to be visited.
+        # One frame per directory on the way down: its path with a trailing slash, its identity,
+        # and its names still to be visited.
         self._frames: list[tuple[bytes, tuple[int, int], Iterator[bytes]]] = []
 
     def run(self, root: int) -> None:
@@ -195,7 +195,7 @@ class _Walk:
             os.close(self._here)
 
     def _afford(self, path: bytes) -> bool:
-        """Charge one entry; a path too long is charged and passed over, a spent budget ends."""
+        """Charge one entry; skip a path that is too long, end the walk on a spent budget."""
         if self._tick is not None:
             self._tick()
         self.entries += 1
@@ -218,7 +218,7 @@ class _Walk:
                 return
             below = os.open(name, DIRECTORY_FLAGS, dir_fd=self._here)
         except OSError:
-            self.complete = False  # it vanished, or may not be entered
+            self.complete = False  # it vanished, or cannot be entered
             return
         os.close(self._here)
         self._here = below
@@ -233,7 +233,7 @@ class _Walk:
         self._frames.append((prefix, _identity(self._here), iter(names)))
 
     def _climb(self) -> bool:
-        """Go up one directory; False when that is not where the walk came from."""
+        """Go up one directory; return False if that is not where the walk came from."""
         try:
             above = os.open("..", DIRECTORY_FLAGS, dir_fd=self._here)
         except OSError:
@@ -243,7 +243,7 @@ class _Walk:
         self._here = above
         if _identity(above) == self._frames[-1][1]:
             return True
-        self.complete = False  # something moved while it was walked
+        self.complete = False  # something moved during the walk
         return False
 
 

@@ -1,13 +1,12 @@
-"""How full a workspace is, counted once and then kept up to date.
+"""How full a workspace is: counted once, then updated.
 
-Counting walks the whole tree, so it is done when a guest first makes something grow, and then
-remembered in this process for the workspace's identity. Executions of other processes leave a mark
-on the directory (an extended attribute) that makes this process count again. Files others write
-below the workspace in the meantime are not in the count; before a guest is refused for want of
-room, it is taken anew.
+Counting walks the entire tree, so it waits until a guest first makes something grow; the count is
+then cached in this process by the workspace's identity. Executions of other processes leave a mark
+on the directory (an extended attribute) that makes this process count again. Files that others
+write meanwhile are not in the count, so it is repeated before a guest is refused for lack of room.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 import os
 import threading
@@ -26,7 +25,7 @@ class Usage(NamedTuple):
     entries: int
 
     def refuses(self, more_bytes: int, more_entries: int, limit: Self) -> Short | None:
-        """Which limit a growth would pass, or None."""
+        """Return which limit a growth would exceed, or None."""
         if more_bytes > 0 and self.bytes + more_bytes > limit.bytes:
             return "workspace_bytes"
         if more_entries > 0 and self.entries + more_entries > limit.entries:
@@ -35,7 +34,7 @@ class Usage(NamedTuple):
 
 
 class UsageCounter:
-    """What this process knows of one workspace's usage.
+    """This process's knowledge of one workspace's usage.
 
     Only the holder of the workspace's claim uses a counter, so it needs no lock of its own.
     """
@@ -49,25 +48,25 @@ class UsageCounter:
         self.counts = 0
 
     def begin(self, root: int) -> None:
-        """An execution starts: forget what is known if another process executed meanwhile."""
+        """Start an execution: forget the count if another process has executed meanwhile."""
         self._changed = self._marked = False
         if self._usage is not None and _read_mark(root) != self._mark:
             self._usage = None
 
     def known(self, root: int, limit: Usage, look: Callable[[], object] | None = None) -> Usage:
-        """The usage now, before something grows; counted if it is not known.
+        """Return the usage before something grows; count it if unknown.
 
         Leaves the mark for other processes: they count again even if this one is killed.
 
         Args:
             root: A descriptor of the workspace.
-            limit: Where counting may stop: past it, everything is refused anyway.
-            look: Called again and again while it counts; what it raises ends that.
+            limit: Where counting may stop: beyond it, everything is refused anyway.
+            look: Called repeatedly while counting; an exception from it ends the count.
         """
         if not self._marked:
             self._leave_mark(root)
         if self._usage is None:
-            from .workspace_tree import measure_tree  # for what grows only
+            from .workspace_tree import measure_tree  # needed only for growth
 
             self.counts += 1
             total, entries = measure_tree(root, max_entries=limit.entries, tick=look)
@@ -76,10 +75,10 @@ class UsageCounter:
         return self._usage
 
     def add(self, more_bytes: int, more_entries: int) -> None:
-        """Something grew or shrank by this much."""
+        """Count a growth or shrinkage."""
         self._changed = True
         if self._cut:
-            self._usage = None  # a count that was broken off cannot be kept up to date
+            self._usage = None  # an incomplete count cannot be updated
         if self._usage is not None:
             self._usage = Usage(
                 bytes=max(0, self._usage.bytes + more_bytes),
@@ -91,15 +90,15 @@ class UsageCounter:
         self._usage = None
 
     def end(self, root: int) -> None:
-        """An execution ended: see that there is a mark for other processes if anything changed."""
+        """Finish an execution; leave a mark for other processes if anything changed."""
         if not self._changed:
             if self._mark is None:
-                self._usage = None  # an unmarked directory cannot be distinguished from a later one
+                self._usage = None  # an unmarked directory looks the same after later changes
             return
         if not self._marked:
             self._leave_mark(root)
         if self._mark is None:
-            # No attributes here: what other processes do cannot be noticed, so count each time.
+            # No attributes here: other processes' changes go unnoticed, so count each time.
             self._usage = None
 
     def _leave_mark(self, root: int) -> None:
@@ -126,20 +125,20 @@ _counters: dict[tuple[int, int], UsageCounter] = {}
 
 
 def usage_counter(identity: tuple[int, int]) -> UsageCounter:
-    """The counter of the workspace with this device and inode, one for every sandbox over it."""
+    """Return the counter of a workspace by device and inode, shared by all its sandboxes."""
     with _counters_lock:
         counter = _counters.pop(identity, None) or UsageCounter()
-        _counters[identity] = counter  # the most recently used is last
+        _counters[identity] = counter  # most recently used last
         while len(_counters) > _MAX_COUNTERS:
             del _counters[next(iter(_counters))]
         return counter
 
 
 def forget_usage(path: str | os.PathLike[str]) -> None:
-    """Have a workspace's usage counted anew, after files were put there or taken by other means.
+    """Make a workspace's usage be counted again, after its files were changed by other means.
 
     Args:
-        path: The workspace; nothing happens if it is not there.
+        path: The workspace; nothing happens if it does not exist.
     """
     try:
         seen = os.stat(path, follow_symlinks=False)

@@ -1,1 +1,1 @@
-"""The WebAssembly engine by its C API: loading, entering, interrupting a guest."""
+"""The WebAssembly engine through its C API: load it, enter and interrupt guests."""

@@ -1,8 +1,8 @@
 """The part of wasmtime's public C API that the sandbox uses, declared for `ctypes`.
 
-From the headers of the release that `engine` is pinned to (wasm.h, wasmtime/*.h). The engine's own
-Python package declares all of it, which takes longer than an execution does; so of that package
-only the shared library is used. Whatever is opaque is an address here.
+Source: the headers of the pinned release (wasm.h, wasmtime/*.h). The engine's own Python package
+declares the full API, which takes longer than an execution, so only the package's shared library is
+used. Opaque types are plain addresses here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EXTERN_MEMORY: Final = 3
 
 
 class Vector(ctypes.Structure):
-    """A `wasm_byte_vec_t`, or another vector: how many, and where they are."""
+    """A `wasm_byte_vec_t` or another vector: a size and an address."""
 
     _fields_ = (("size", _size), ("data", Address))
 
@@ -55,7 +55,7 @@ class _Of(ctypes.Union):
 
 
 class Extern(ctypes.Structure):
-    """A `wasmtime_extern_t`: one of the kinds, and what it is."""
+    """A `wasmtime_extern_t`: a kind and its value."""
 
     _fields_ = (("kind", _u8), ("of", _Of))
 
@@ -67,14 +67,14 @@ HostCallback = ctypes.CFUNCTYPE(_size, Address, Address, Address, _size)
 """A `wasmtime_func_unchecked_callback_t`; returns the address of a trap, or 0."""
 
 EpochCallback = ctypes.CFUNCTYPE(_size, Address, Address, ctypes.POINTER(_u64), Address)
-"""Asked at the deadline of an epoch; returns the address of an error, or 0."""
+"""Called when an epoch's deadline passes; returns the address of an error, or 0."""
 
 _Finalizer = ctypes.CFUNCTYPE(None, Address)
 NO_FINALIZER: Final = _Finalizer()
 
 
 def _library_path() -> str:
-    """Where the engine's package has its library for this machine."""
+    """Return the path of the shared library in the engine's package for this machine."""
     package = package_directory("wasmtime")
     if package is None:
         raise ImportError("wasmtime is not installed")
@@ -102,9 +102,9 @@ def _function(name: str, result: Any, *arguments: Any, library: ctypes.CDLL = _l
 
 
 def _quick(name: str, result: Any, *arguments: Any) -> Any:
-    """A function that looks or sets something, and calls nothing: Python's lock is kept meanwhile.
+    """Declare a quick function that makes no callbacks; calls to it do not release the GIL.
 
-    Wherever the lock is let go another thread takes it, and this one waits to have it back.
+    After a release another thread takes the lock, and this one has to wait for it.
     """
     return _function(name, result, *arguments, library=_quick_library)
 
@@ -195,29 +195,29 @@ TRAPS: Final = (
     "interrupt",
     "out of fuel",
 )
-"""The reasons for a trap of a module of this kind, by their numbers."""
+"""Trap reasons that such a module can cause, by trap code."""
 
 
 def address_of(function: Any) -> int | None:
-    """Where a function of the library is."""
+    """Return the address of a function of the library."""
     return ctypes.cast(function, Address).value
 
 
 def taken_bytes(vector: Vector) -> bytes:
-    """What a vector holds, which is freed."""
+    """Return a vector's bytes and free the vector."""
     found = ctypes.string_at(vector.data, vector.size) if vector.size else b""
     byte_vec_delete(ctypes.byref(vector))
     return found
 
 
 def text_at(vector: int) -> bytes:
-    """What a vector at an address holds, which is not freed."""
+    """Return the bytes of the vector at an address; do not free it."""
     seen = Vector.from_address(vector)
     return ctypes.string_at(seen.data, seen.size)
 
 
 def addresses_at(vector: Vector) -> list[int]:
-    """The addresses that a vector holds."""
+    """Return the addresses in a vector."""
     if not vector.size:
         return []
     return list((ctypes.c_size_t * vector.size).from_address(vector.data))

@@ -1,4 +1,4 @@
-"""When a turn has to end: its deadline, its cancellation, its waits, and the timer behind them."""
+"""When a turn has to end: deadline, cancellation, waits, and the timer behind them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Final
 from .held_signals import SIGNALS
 
 LOOK_SECONDS: Final = 0.05
-"""How often a turn that computes is interrupted to look whether it has been cancelled."""
+"""Interval at which a computing turn is interrupted to check for cancellation, in seconds."""
 
 DEADLINE: Final = "deadline"
 CANCELLED: Final = "cancelled"
 
 
 class TurnEnded(BaseException):
-    """The guest must not go on; raised in a host function, it becomes a trap.
+    """The guest must stop; raised in a host function, it becomes a trap.
 
     Attributes:
         reason: Why.
@@ -31,17 +31,17 @@ class TurnEnded(BaseException):
 
 
 NEVER: Final = threading.Event()
-"""Cancels nothing: nobody sets it."""
+"""A cancellation event that is never set."""
 
 
 class TurnClock:
-    """The time that one turn has.
+    """The time limit of one turn.
 
     Args:
-        seconds: How long it may take; None for as long as it likes.
-        cancel: Ends it early once set.
-        monotonic: Gives the time in seconds.
-        sleep: Waits that many seconds.
+        seconds: How long the turn may take; None for no limit.
+        cancel: Ends the turn early once set.
+        monotonic: Returns the time in seconds.
+        sleep: Waits a number of seconds.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class TurnClock:
         self.over = False
 
     def due(self) -> str | None:
-        """Why the turn has to end now, or None.
+        """Return why the turn has to end now, or None.
 
         Raises:
             BaseException: What a signal's handler raised.
@@ -71,7 +71,7 @@ class TurnClock:
         return DEADLINE if self._monotonic() >= self.stop_at else None
 
     def check(self) -> None:
-        """Go on, or not.
+        """Return if the turn may go on, else raise.
 
         Raises:
             TurnEnded: The turn has to end.
@@ -85,7 +85,7 @@ class TurnClock:
             raise TurnEnded(DEADLINE)
 
     def wait(self, seconds: float) -> None:
-        """Wait in slices, so that a wait outlives neither the deadline nor a cancellation.
+        """Wait in slices, so that the wait ends at the deadline or on cancellation.
 
         Raises:
             TurnEnded: The turn has to end.
@@ -101,12 +101,12 @@ class TurnClock:
 
 
 class Ticker:
-    """Interrupts what computes when a turn is due, from one thread that otherwise rests.
+    """Interrupts computing guests when their turns are due, from one mostly idle thread.
 
     Args:
-        interrupt: Has every instance look at its clock.
-        monotonic: Gives the time in seconds.
-        look_s: How often a turn looks whether it was cancelled.
+        interrupt: Makes every instance check its clock.
+        monotonic: Returns the time in seconds.
+        look_s: Interval at which a turn checks for cancellation, in seconds.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Ticker:
         self._interrupt = interrupt
         self._monotonic = monotonic
         self._look_s = look_s
-        self._lock = threading.RLock()  # entered itself: see `watch`
+        self._lock = threading.RLock()  # `watch` enters the lock, not the condition
         self._condition = threading.Condition(self._lock)
         self._due: list[tuple[float, int, TurnClock]] = []
         self._numbers = itertools.count()
@@ -127,10 +127,10 @@ class Ticker:
         self._thread: threading.Thread | None = None
 
     def watch(self, clock: TurnClock) -> None:
-        """Interrupt a turn when it is due, until its clock says that it is over.
+        """Interrupt a turn whenever it is due, until its clock is over.
 
-        What a signal's handler raises here leaves nothing locked: a condition is entered in Python,
-        where a handler can raise after it was acquired and before the block, the lock is not.
+        An exception from a signal handler leaves nothing locked. A condition's `__enter__` is
+        Python code, so a handler can raise between the acquisition and the block; a lock's is not.
         """
         with self._lock:
             at = self._push(clock)
@@ -140,7 +140,7 @@ class Ticker:
                 )
                 self._thread.start()
             elif at < self._wakes_at:
-                self._condition.notify_all()  # one that a handler cut short leaves a stale waiter
+                self._condition.notify_all()  # all: an interrupted wait leaves a stale waiter
 
     def _push(self, clock: TurnClock) -> float:
         now = self._monotonic()
@@ -159,7 +159,7 @@ class Ticker:
                 self._condition.wait(rest)
 
     def _come_due(self) -> bool:
-        """Take out what is due, put back what goes on; whether there was any."""
+        """Remove due entries, put back turns that go on; return whether there were any."""
         now = self._monotonic()
         found = False
         while self._due and self._due[0][0] <= now:

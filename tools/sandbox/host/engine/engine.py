@@ -1,9 +1,9 @@
 """Instances of a WebAssembly module, driven through the engine's C API.
 
-Host functions are raw callbacks: the engine hands over an array of numbers, and nothing else is
-made for a call. Nothing is ever raised through the engine: what a host function raises ends the
-guest with a trap, and is raised again where the guest was called. What makes, enters and ends an
-instance shares the knowledge of which one runs on this thread, and so is one module.
+Host functions are raw callbacks: the engine passes an array of numbers and creates no other objects
+for a call. No exception passes through the engine: one from a host function ends the guest with a
+trap and is raised again where the guest was called. Creating, entering and ending an instance all
+depend on which instance runs on this thread, so they are one module.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ MOST_FUEL: Final = (1 << 63) - 1
 
 _PAGE: Final = 1 << 16
 _SHAPES: Final = {c_api.WASM_I32: "I12x", c_api.WASM_I64: "Q8x"}
-"""How the numbers of a call lie in the array, by their kinds."""
+"""How a call's numbers are laid out in the array, by kind."""
 
 HostFunction = Callable[..., "int | None"]
-"""Called with the guest and the unsigned numbers it passed; returns the number it gets back."""
+"""Called with the guest and the unsigned numbers it passed; returns a number for the guest."""
 
 
 class Trapped(Exception):
@@ -52,7 +52,7 @@ class Trapped(Exception):
 
 
 class _Current(threading.local):
-    """Which instance runs on this thread."""
+    """The instance running on this thread."""
 
     instance: Instance | None = None
 
@@ -61,16 +61,16 @@ _current: Final = _Current()
 
 
 class Program:
-    """A module whose imports are defined, so that instances of it are made in no time.
+    """A module with its imports defined, so that instances of it are created quickly.
 
     Args:
-        engine: What runs it.
-        module: What is run.
-        functions: What answers each import, by its name.
-        errno_of: Gives the number a guest gets for an error of the host.
+        engine: The engine.
+        module: The module.
+        functions: The host function for each import, by name.
+        errno_of: Returns the guest's errno for a host error.
 
     Raises:
-        EngineUnavailable: It imports what is not there.
+        EngineUnavailable: The module imports something unknown.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Program:
         defined: set[tuple[bytes, bytes]] = set()
         for place, name, kinds, function_type in module.imports():
             if (place, name) in defined:
-                continue  # the same function once more, or no instance will be made
+                continue  # a duplicate import, or no instance will be created
             defined.add((place, name))
             wanted = name.decode("utf-8", "replace")
             function = functions.get(wanted)
@@ -112,7 +112,7 @@ class Program:
         self._prepared = Owned(prepared.value or 0, c_api.instance_pre_delete)
 
     def instance(self, *, memory_bytes: int) -> Instance:
-        """A new instance, whose memory is as the module has it.
+        """Return a new instance with the module's initial memory.
 
         Args:
             memory_bytes: The most memory it may have.
@@ -128,8 +128,8 @@ class Instance:
     """One instance of a program, called by one thread at a time, on that thread's stack.
 
     Attributes:
-        guest: What its host functions are given first.
-        clock: The time its turn has; every host function looks at it first.
+        guest: The first argument of its host functions.
+        clock: The turn's clock; every host function checks it first.
         memory: Its memory.
     """
 
@@ -165,10 +165,10 @@ class Instance:
         self._numbers = (ctypes.c_uint64 * 32)()
 
     def grow(self, size: int) -> None:
-        """Have at least this many bytes of memory.
+        """Grow the memory to at least this many bytes.
 
         Raises:
-            Trapped: It may not have so many.
+            Trapped: The limit does not allow that many.
         """
         missing = size - self._memory_size()
         if missing > 0:
@@ -184,7 +184,7 @@ class Instance:
 
     @contextlib.contextmanager
     def turn(self, clock: TurnClock, fuel: int) -> Iterator[None]:
-        """Let it be called within the block, until its clock or its fuel ends it.
+        """Allow calls within the block, until the clock or the fuel ends the turn.
 
         Raises:
             BaseException: What a signal's handler raised; the guest has ended.
@@ -203,11 +203,11 @@ class Instance:
             _current.instance = outer
 
     def call(self, name: str, *numbers: int) -> int:
-        """Call one of its functions, within a turn.
+        """Call one of the guest's functions, within a turn.
 
         Raises:
-            Trapped: The engine ended it.
-            BaseException: What a host function raised, which ended it.
+            Trapped: The engine ended the guest.
+            BaseException: What a host function raised; the guest has ended.
         """
         function = self._functions.get(name)
         if function is None:
@@ -228,20 +228,20 @@ class Instance:
         return self._numbers[0] & 0xFFFFFFFF
 
     def charge(self, units: int) -> None:
-        """Have the guest pay fuel for work that the host does.
+        """Charge the guest fuel for work that the host does.
 
         Raises:
-            TurnEnded: It has not so much left.
+            TurnEnded: The guest has too little fuel left.
         """
         self._owed += units
         if self._owed >= _SETTLED_AT:
             self.settle()
 
     def settle(self) -> None:
-        """Take what is owed of the guest's fuel.
+        """Deduct the fuel that the guest owes.
 
         Raises:
-            TurnEnded: It has not so much left.
+            TurnEnded: The guest has too little fuel left.
         """
         left = self._get_fuel()
         owed, self._owed = self._owed, 0
@@ -250,11 +250,11 @@ class Instance:
             raise TurnEnded(OUT_OF_FUEL)
 
     def fuel_left(self) -> int:
-        """What is left of the turn's fuel, all that is owed taken off."""
+        """Return the turn's remaining fuel, all debts deducted."""
         return max(0, self._get_fuel() - self._owed)
 
     def close(self) -> None:
-        """Free its memory; no view of it may be used any more."""
+        """Free the memory; no view of it may be used afterwards."""
         self.memory.release()
         self.guest = None
         self._delete()
@@ -266,10 +266,10 @@ class Instance:
         self._context = None
 
     def _open(self) -> int:
-        """Its context; an address that was freed is never handed on.
+        """Return the context; a freed address is never returned.
 
         Raises:
-            EngineUnavailable: It is closed.
+            EngineUnavailable: The instance is closed.
         """
         if self._context is None:
             raise EngineUnavailable("the instance is closed", "open another one")
@@ -302,7 +302,7 @@ class Instance:
         return int(c_api.memory_data_size(self._open(), ctypes.byref(self._memory)))
 
     def _check(self, error: Any, trap: Any) -> None:
-        """Raise what ended the guest, if anything did; what a host function raised comes first."""
+        """Raise what ended the guest, if anything; a host function's exception comes first."""
         reason = None
         if error:
             reason = taken_message(error)
@@ -322,7 +322,7 @@ _SETTLED_AT: Final = 1 << 20
 def _callback(
     function: HostFunction, kinds: list[int], errno_of: Callable[[OSError], int]
 ) -> object:
-    """A host function as the engine calls it."""
+    """Wrap a host function in the form that the engine calls."""
     layout = struct.Struct("<" + "".join(_SHAPES[kind] for kind in kinds))
     numbers_at = (ctypes.c_char * max(16, layout.size)).from_address
     unpack, pack = layout.unpack_from, struct.Struct("<I").pack_into
@@ -349,7 +349,7 @@ def _callback(
 
 
 def _new_trap() -> int:
-    """The address of a new trap, which is the engine's once it is returned to it."""
+    """Return the address of a new trap; returning it to the engine transfers ownership."""
     return c_api.trap_new(_ENDED, len(_ENDED)) or 0
 
 
@@ -357,7 +357,7 @@ _ENDED: Final = b"ended by the host"
 
 
 def _on_epoch(_context: Any, _data: Any, delta: Any, _kind: Any) -> int:
-    """Whether what computes may go on: 0 for yes, or the address of an error."""
+    """Decide whether a computing guest may go on: return 0, or the address of an error."""
     try:
         instance = _current.instance
         reason = None if instance is None else instance.clock.due()

@@ -1,4 +1,4 @@
-"""The linear memory of an instance, read and written through checked views only."""
+"""An instance's linear memory, read and written through checked views only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 MAX_PATH_BYTES: Final = 4096
-"""The longest path or link target that a call may bring."""
+"""The longest path or link target that a call may pass, in bytes."""
 
 MAX_BUFFERS: Final = 1024
 """The most buffers that a call may name."""
@@ -24,14 +24,14 @@ _U64: Final = struct.Struct("<Q")
 
 
 class GuestMemory:
-    """Views of an instance's memory; none reaches past its end.
+    """Views of an instance's memory; none extends past its end.
 
-    Addresses and lengths are unsigned. A view is good until the call that took it returns: the
+    Addresses and lengths are unsigned. A view is valid until the call that took it returns: the
     memory may be unmapped afterwards.
 
     Args:
-        base: Where the memory begins in this process; it stays there as the memory grows.
-        size: Gives how many bytes it has now.
+        base: Address of the memory in this process; it stays the same as the memory grows.
+        size: Returns the current size in bytes.
     """
 
     def __init__(self, base: int, size: Callable[[], int]) -> None:
@@ -43,23 +43,23 @@ class GuestMemory:
 
     @property
     def known(self) -> int:
-        """How many bytes it had when that was last asked."""
+        """The size in bytes when last read."""
         return self._known
 
     def refresh(self) -> None:
-        """Take note that the memory has grown."""
+        """Read the size again after the memory has grown."""
         self._known = self._size()
         self._whole = memoryview((ctypes.c_ubyte * self._known).from_address(self.base)).cast("B")
 
     def release(self) -> None:
-        """Give no view any more; the memory is about to be unmapped."""
+        """Refuse all views from now on; the memory is about to be unmapped."""
         self._known, self._whole, self._size = 0, memoryview(b""), _nothing
 
     def view(self, address: int, length: int) -> memoryview:
-        """The bytes at an address.
+        """Return a view of the bytes at an address.
 
         Raises:
-            OSError: They do not lie within the memory (EFAULT).
+            OSError: The range is not within the memory (EFAULT).
         """
         end = address + length
         if end > self._known:
@@ -67,36 +67,36 @@ class GuestMemory:
         return self._whole[address:end]
 
     def _require(self, end: int) -> None:
-        """Make sure that the memory reaches so far."""
+        """Raise unless the memory extends to `end`."""
         if end > self._known:
             self.refresh()
             if end > self._known:
                 raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
 
     def write(self, address: int, data: bytes) -> None:
-        """Put bytes at an address.
+        """Write bytes at an address.
 
         Raises:
-            OSError: As `view` does.
+            OSError: As from `view`.
         """
         self.view(address, len(data))[:] = data
 
     def write_u32(self, address: int, value: int) -> None:
-        """Put a 32-bit number at an address; raises as `view` does."""
+        """Write a 32-bit number at an address; raise as `view` does."""
         self._require(address + 4)
         _U32.pack_into(self._whole, address, value)
 
     def write_u64(self, address: int, value: int) -> None:
-        """Put a 64-bit number at an address; raises as `view` does."""
+        """Write a 64-bit number at an address; raise as `view` does."""
         self._require(address + 8)
         _U64.pack_into(self._whole, address, value)
 
     def path(self, address: int, length: int) -> bytes:
-        """A path, or what a link leads to.
+        """Return a path, or a link's target.
 
         Raises:
-            OSError: As `view` does; it is too long (ENAMETOOLONG), holds a NUL byte (EINVAL) or is
-                no UTF-8 (EILSEQ).
+            OSError: As from `view`; the path is too long (ENAMETOOLONG), contains a NUL byte
+                (EINVAL) or is not UTF-8 (EILSEQ).
         """
         if length > MAX_PATH_BYTES:
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
@@ -111,10 +111,10 @@ class GuestMemory:
         return text
 
     def buffers(self, address: int, count: int) -> list[memoryview]:
-        """The buffers that a table of addresses and lengths names, `MAX_TRANSFER` bytes at most.
+        """Return the buffers in a table of addresses and lengths, at most `MAX_TRANSFER` bytes.
 
         Raises:
-            OSError: As `view` does; there are too many (EINVAL).
+            OSError: As from `view`; there are too many (EINVAL).
         """
         if count > MAX_BUFFERS:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
@@ -129,5 +129,5 @@ class GuestMemory:
 
 
 def _nothing() -> int:
-    """The size of memory that has been released."""
+    """Return 0, the size of released memory."""
     return 0

@@ -1,4 +1,4 @@
-"""Running a guest where there is stack for it: on the caller's thread, or on one kept for it."""
+"""Run a guest where the stack suffices: on the caller's thread, or on a dedicated one."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _making: Final = threading.Lock()
 
 
 class _GuestThread:
-    """A thread with stack enough, doing one thing after another."""
+    """A thread with a large stack that runs one piece of work after another."""
 
     def __init__(self) -> None:
-        import queue  # most processes need no such thread
+        import queue  # imported late: most processes need no such thread
 
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        with _making:  # the size is the whole process's, so it is set back at once
+        with _making:  # the size is process-wide, so reset it at once
             before = threading.stack_size(_THREAD_STACK)
             try:
                 thread = threading.Thread(target=self._run, name="sandbox-guest", daemon=True)
@@ -43,11 +43,11 @@ class _GuestThread:
             work()
 
     def end(self) -> None:
-        """Do nothing more."""
+        """Stop the thread once its current work is done."""
         self._work.put(None)
 
     def do(self, work: Callable[[], _T], interrupted: Callable[[], object]) -> _T:
-        """Do work there, and return what it returns."""
+        """Run work on the thread and return its result."""
         working = threading.Lock()
         results: list[_T] = []
         errors: list[BaseException] = []
@@ -55,7 +55,7 @@ class _GuestThread:
         def run() -> None:
             try:
                 results.append(work())
-            except BaseException as error:  # noqa: BLE001 (raised where it is waited for)
+            except BaseException as error:  # noqa: BLE001 (raised in the waiting thread)
                 errors.append(error)
             working.release()
 
@@ -64,11 +64,11 @@ class _GuestThread:
                 pass
 
         context = contextvars.copy_context()
-        working.acquire()  # no Event: it stays locked where a handler raises as it is entered
+        working.acquire()  # no Event: a handler that raises during its entry leaves it locked
         try:
             self._work.put(lambda: context.run(run))
             SIGNALS.interruptible(wait)
-        except BaseException:  # Ctrl-C: the guest is ended before anybody else is told
+        except BaseException:  # Ctrl-C: end the guest before passing the exception on
             interrupted()
             wait()
             raise
@@ -82,12 +82,12 @@ _resting: Final = threading.Lock()
 
 
 def with_room(work: Callable[[], _T], interrupted: Callable[[], object]) -> _T:
-    """Do work that enters a guest, on a stack that is large enough.
+    """Run work that enters a guest on a stack that is large enough.
 
     Args:
-        work: What to do.
-        interrupted: Called when the calling thread is interrupted while another does the work;
-            it has the work end soon.
+        work: The work.
+        interrupted: Called if the calling thread is interrupted while another runs the work; makes
+            the work end soon.
 
     Raises:
         BaseException: What the work raised.

@@ -1,15 +1,15 @@
-"""Signals while an execution runs on the main thread: their handlers run only where they may raise.
+"""Hold signals while the main thread runs an execution: handlers run only where they may raise.
 
-Python runs a signal's handler on the main thread, at the first instruction after it was delivered.
-Two places can't bear what a handler raises there, as `KeyboardInterrupt`:
+Python runs a signal handler on the main thread, at the first instruction after delivery. In two
+places an exception from a handler, such as `KeyboardInterrupt`, does damage:
 
-- The entry of a callback of the engine's, before anything there can catch it. `ctypes` then returns
-  to the engine whatever lies on the stack, and the engine takes it for the address of a trap.
-- A step of Python's between taking a lock or a slot and the block that gives it back. It would be
-  taken for as long as the process lives.
+- On entry to an engine callback, before anything there can catch it. `ctypes` then returns
+  whatever is on the stack, and the engine takes it for the address of a trap.
+- Between acquiring a lock or a slot and entering the block that releases it. It would stay
+  acquired for the life of the process.
 
-So the handlers are replaced by one that takes note and raises nothing, and run where an execution
-waits, where a guest's clock is looked at, and in the caller's own code.
+So the handlers are replaced by one that records the signal and raises nothing. The real ones run
+where an execution waits, where a guest's clock is checked, and in the caller's own code.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _NUMBERS: Final = sorted(map(int, signal.valid_signals()))
 _C: Final = import_module("_signal")
 _get: Final[Callable[[int], Any]] = _C.getsignal
 _set: Final[Callable[[int, Any], Any]] = _C.signal
-"""What `signal` wraps, without its enums: with them each execution takes 40 microseconds longer."""
+"""What `signal` wraps, without its enums, which add 40 microseconds to each execution."""
 
 
 class HeldSignals:
-    """The handlers of the process's signals, while an execution runs on its main thread.
+    """The process's signal handlers while an execution runs on the main thread.
 
-    On any other thread nothing is held: handlers never run there.
+    On other threads nothing is held: handlers never run there.
     """
 
     def __init__(self) -> None:
@@ -44,12 +44,13 @@ class HeldSignals:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Have every handler that is Python's wait until `deliver`, or until the block ends.
+        """Defer all Python signal handlers until `deliver`, or until the block ends.
 
-        Within a block that holds them already, nothing changes.
+        Nested blocks change nothing.
 
         Raises:
-            BaseException: What a handler raised, before the block or after it; all are as before.
+            BaseException: What a handler raised, before or after the block; all handlers are
+                restored.
         """
         if self._handlers or not _on_main_thread():
             yield
@@ -62,10 +63,10 @@ class HeldSignals:
             self.deliver()
 
     def interruptible(self, call: Callable[[], _T]) -> _T:
-        """Within `held`, make a call that a handler may interrupt: of the caller's code, or a wait.
+        """Within `held`, make a call that handlers may interrupt: the caller's code, or a wait.
 
-        No context manager: interrupted between its own steps, it would hold again when it is
-        collected, whenever that is.
+        Not a context manager: interrupted between its own steps, it would hold again whenever it is
+        garbage-collected.
         """
         if not self._handlers or not _on_main_thread():
             return call()
@@ -77,10 +78,10 @@ class HeldSignals:
             self._hold()
 
     def deliver(self) -> None:
-        """Run the handlers of what came meanwhile; on another than the main thread, nothing.
+        """Run the handlers of signals received meanwhile; does nothing off the main thread.
 
         Raises:
-            BaseException: What a handler raised; those after it wait for the next call.
+            BaseException: What a handler raised; the handlers after it wait for the next call.
         """
         while self.pending and _on_main_thread():
             number = self.pending.pop(0)
@@ -89,7 +90,7 @@ class HeldSignals:
                 handler(number, None)
 
     def _hold(self) -> None:
-        """Replace the handlers; what one of them raises meanwhile is raised once all are."""
+        """Replace the handlers; raise what one of them raises only once all are replaced."""
         found = zip(_NUMBERS, map(_get, _NUMBERS), strict=True)
         self._handlers = {number: one for number, one in found if callable(one)}
         _install(dict.fromkeys(self._handlers, self._note))
@@ -98,13 +99,13 @@ class HeldSignals:
         self.pending.append(number)
 
     def _release(self) -> None:
-        """Put the handlers back; what one of them raises meanwhile is raised once all are."""
+        """Restore the handlers; raise what one of them raises only once all are restored."""
         handlers, self._handlers = self._handlers, {}
         _install(handlers)
 
 
 SIGNALS: Final = HeldSignals()
-"""Those of this process."""
+"""The one instance of this process."""
 
 
 def _on_main_thread() -> bool:
@@ -112,7 +113,7 @@ def _on_main_thread() -> bool:
 
 
 def _install(handlers: Mapping[int, _Handler]) -> None:
-    """Set handlers; what one of those before raises is raised once all are set."""
+    """Set handlers; raise what a previous one raises only once all are set."""
     left, raised = list(handlers.items()), None
     while left:
         try:

@@ -1,6 +1,6 @@
-"""The WebAssembly engine of this process: loaded once, checked, and what may go wrong with it.
+"""The WebAssembly engine of this process: loaded once, checked, its errors translated.
 
-No other modules but this, `engine` and `c_api` know which engine it is.
+Only this module, `engine` and `c_api` know which engine it is.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from .clock import Ticker
 
 TESTED_MINOR: Final = "49.0"
 WASM_STACK: Final = 6 << 20
-"""The stack that compiled guest code may use, in bytes; it lies on the calling thread's own."""
+"""Stack for compiled guest code, in bytes, taken from the calling thread's own."""
 
 HOST_ROOM: Final = 3 << 19
-"""What must be left of a thread's stack besides, for the host functions a guest calls."""
+"""Stack that must remain for the host functions a guest calls, in bytes."""
 
 _SIZES: Final = {c_api.Func: 16, c_api.Memory: 24, c_api.InstanceHandle: 16, c_api.Extern: 32}
 
@@ -42,13 +42,13 @@ class EngineUnavailable(Exception):
 
 
 def check_release(release: str | None = None) -> None:
-    """Make sure that the engine is that whose declarations are in `c_api`.
+    """Check that the engine's release is the one declared in `c_api`.
 
     Args:
-        release: The engine's; that which is installed by default.
+        release: The engine's release; the installed one by default.
 
     Raises:
-        EngineUnavailable: It is not.
+        EngineUnavailable: It is another.
     """
     moved = [kind.__name__ for kind, size in _SIZES.items() if ctypes.sizeof(kind) != size]
     release = release or installed_version("wasmtime")
@@ -60,10 +60,10 @@ def check_release(release: str | None = None) -> None:
 
 
 class Owned:
-    """Something of the engine's, which is deleted with this object.
+    """An engine object, deleted together with this one.
 
     Args:
-        address: Where it is.
+        address: Its address.
         delete: Deletes it.
     """
 
@@ -76,9 +76,10 @@ class Module(Owned):
     """A compiled module."""
 
     def imports(self) -> list[tuple[bytes, bytes, list[int] | None, int]]:
-        """What it imports: module, name, kinds of the parameters of a function, and its type.
+        """Return the imports: module, name, a function's parameter kinds, and its type.
 
-        The types are good as long as the module; what is no function has no kinds.
+        The types are valid as long as the module exists; the kinds are None unless it is a
+        function.
         """
         vector = c_api.Vector()
         c_api.module_imports(self.address, ctypes.byref(vector))
@@ -97,14 +98,14 @@ class Module(Owned):
 
 
 class Engine:
-    """The engine of this process, and the timer that interrupts what runs in it."""
+    """The engine of this process, and the timer that interrupts its guests."""
 
     def __init__(self) -> None:
         check_release()
         config = c_api.config_new()
         c_api.config_consume_fuel(config, True)
         c_api.config_epoch_interruption(config, True)
-        # First: the engine refuses a stack that is not below that of asynchronous calls.
+        # First: the engine requires a stack smaller than that of asynchronous calls.
         c_api.config_async_stack_size(config, WASM_STACK + HOST_ROOM)
         c_api.config_max_wasm_stack(config, WASM_STACK)
         self._engine = engine = Owned(c_api.engine_new(config), c_api.engine_delete)
@@ -115,18 +116,18 @@ class Engine:
 
     @property
     def address(self) -> int:
-        """The engine itself."""
+        """The engine's address."""
         return self._engine.address
 
     def load(self, compiled: int) -> Module:
-        """The module in a file of compiled code, which this process then maps and runs.
+        """Load the module from a file of compiled code, which this process maps and runs.
 
         Args:
-            compiled: A descriptor of the file, whose owner and mode the caller has judged.
+            compiled: A descriptor of the file; the caller has checked its owner and mode.
 
         Raises:
-            EngineUnavailable: It is not what this engine compiles.
-            OSError: The system refused what loading takes, which says nothing about the file.
+            EngineUnavailable: This engine did not compile the file.
+            OSError: The system lacks resources for loading; this says nothing about the file.
         """
         module = c_api.Address()
         path = f"/proc/self/fd/{compiled}".encode()
@@ -136,10 +137,10 @@ class Engine:
         return Module(module.value or 0, c_api.module_delete)
 
     def compile(self, source: bytes | str) -> Module:
-        """The module of WebAssembly, binary or as text; takes minutes for a large one.
+        """Compile WebAssembly, binary or text; takes minutes for a large module.
 
         Raises:
-            EngineUnavailable: It is none.
+            EngineUnavailable: The source is not WebAssembly.
         """
         module, binary = c_api.Address(), source
         if isinstance(binary, str):
@@ -151,16 +152,16 @@ class Engine:
         return Module(module.value or 0, c_api.module_delete)
 
     def serialized(self, module: Module) -> bytes:
-        """What `load` reads from a file."""
+        """Return the compiled module as bytes for a file that `load` reads."""
         vector = c_api.Vector()
         raise_error(c_api.module_serialize(module.address, ctypes.byref(vector)), "serialized")
         return c_api.taken_bytes(vector)
 
     def check_ready(self) -> None:
-        """Make sure that a guest can be entered, and that its traps reach the engine.
+        """Check that guests can be entered and that their traps reach the engine.
 
         Raises:
-            EngineUnavailable: This process was forked, or other code took the signals.
+            EngineUnavailable: This process was forked, or other code replaced the signal handlers.
         """
         if os.getpid() != self._pid:
             raise EngineUnavailable(
@@ -169,7 +170,7 @@ class Engine:
             )
         for number in native.trap_signals():
             handler = native.signal_handler(number)
-            if handler in self._handlers:  # the library stays where it is
+            if handler in self._handlers:  # the library does not move
                 continue
             if self._library is None or native.library_of(handler) != self._library:
                 raise EngineUnavailable(
@@ -181,10 +182,10 @@ class Engine:
 
 
 def raise_error(error: int | None, what: str) -> None:
-    """Raise what the engine answered, if it is an error.
+    """Raise the engine's error, if it returned one.
 
     Raises:
-        EngineUnavailable: It is one.
+        EngineUnavailable: There is an error.
     """
     if error:
         raise EngineUnavailable(
@@ -194,12 +195,12 @@ def raise_error(error: int | None, what: str) -> None:
 
 
 def taken_message(error: int) -> str:
-    """The first line of an error, which is freed."""
+    """Return the first line of an error and free it."""
     return _taken_text(error).partition("\n")[0]
 
 
 def _taken_text(error: int) -> str:
-    """All lines of an error, which is freed."""
+    """Return all lines of an error and free it."""
     text = c_api.Vector()
     c_api.error_message(error, ctypes.byref(text))
     c_api.error_delete(error)
@@ -207,11 +208,11 @@ def _taken_text(error: int) -> str:
 
 
 def raise_unloaded(text: str) -> NoReturn:
-    """Raise what the engine answered when it was to load compiled code.
+    """Raise the engine's error from loading compiled code.
 
     Raises:
-        OSError: The system refused it what that takes.
-        EngineUnavailable: It is not what this engine compiles.
+        OSError: The system lacks resources for loading.
+        EngineUnavailable: This engine did not compile the file.
     """
     found = re.search(r"\(os error (\d+)\)", text)
     if found is not None:
@@ -223,7 +224,7 @@ def raise_unloaded(text: str) -> NoReturn:
 
 
 def taken_reason(trap: int) -> str:
-    """Why there was a trap, which is freed."""
+    """Return the reason of a trap and free it."""
     code, text = ctypes.c_uint8(), c_api.Vector()
     has_code = c_api.trap_code(trap, ctypes.byref(code))
     c_api.trap_message(trap, ctypes.byref(text))
@@ -233,15 +234,15 @@ def taken_reason(trap: int) -> str:
 
 
 def _decoded(text: c_api.Vector) -> str:
-    """A text of the engine's, which is freed."""
+    """Return a text of the engine and free it."""
     return c_api.taken_bytes(text).rstrip(b"\0").decode("utf-8", "replace")
 
 
 @functools.cache
 def the_engine() -> Engine:
-    """The engine of this process.
+    """Return the engine of this process.
 
     Raises:
-        EngineUnavailable: It is not that which is known.
+        EngineUnavailable: Its release is not the expected one.
     """
     return Engine()

@@ -1,4 +1,4 @@
-"""Calls of the C library and of the kernel that Python has no function for. Linux only."""
+"""Calls of the C library and the kernel that Python has no function for. Linux only."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ RESOLVE_NO_MAGICLINKS: Final = 0x02
 RESOLVE_NO_SYMLINKS: Final = 0x04
 RESOLVE_BENEATH: Final = 0x08
 
-_OPENAT2: Final = 437  # the same on every architecture: added after the numbers were unified
+_OPENAT2: Final = 437  # same on every architecture: added after numbers were unified
 _MADV_DONTNEED: Final = 4
 _PROCESS_MADVISE: Final = 440  # the same on every architecture
 _PROT_READ_WRITE: Final = 0x1 | 0x2
 _MAP_PRIVATE_FIXED: Final = 0x02 | 0x10
 _MAP_FAILED: Final = ctypes.c_void_p(-1).value
 MOST_RANGES: Final = 1024
-"""The most parts of memory that one call takes (IOV_MAX)."""
+"""The most memory ranges in one call (IOV_MAX)."""
 
 _PAGEMAP_SCAN: Final = 0xC0606610
-"""`_IOWR('f', 16, struct pm_scan_arg)`, Linux 6.7; elsewhere it is refused."""
+"""`_IOWR('f', 16, struct pm_scan_arg)`, Linux 6.7; older kernels refuse it."""
 
 _SCAN: Final = struct.Struct("<12Q")
 _SCANNED: Final = struct.Struct("<QQQ")
 _IS_FILE, _IS_PRESENT, _IS_SWAPPED = 1 << 2, 1 << 3, 1 << 4
 _OWN_OF_ENTRY: Final = bytes(byte & 0xC0 != 0 and not byte & 0x20 for byte in range(256))
-"""Whether the highest byte of a page's entry in the page map says that it is an own copy."""
+"""Whether the top byte of a page's page-map entry marks it as a private copy."""
 
 _LARGER_THAN_ANY: Final = 2048
-"""More bytes than a `struct sigaction`, a `pthread_attr_t` or a `ucontext_t` has."""
+"""Larger than a `struct sigaction`, a `pthread_attr_t` or a `ucontext_t`, in bytes."""
 
 _STACK_POINTER_AT: Final = {"x86_64": 160, "aarch64": 432}
-"""Where a saved `ucontext_t` has the stack pointer: glibc, sys/ucontext.h."""
+"""Offset of the stack pointer in a saved `ucontext_t`: glibc, sys/ucontext.h."""
 
 _address, _size, _int, _long = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_long
 
@@ -58,7 +58,7 @@ _libc.pthread_getattr_np.argtypes = (ctypes.c_ulong, _address)
 
 
 _quick: Any = ctypes.PyDLL(None, use_errno=True)
-"""For what ends at once: Python's lock is kept, so no other thread takes it in between."""
+"""For quick calls: they do not release the GIL, so no other thread takes it in between."""
 
 
 class _OpenHow(ctypes.Structure):
@@ -76,16 +76,16 @@ _syscall.argtypes = (_long, _int, ctypes.c_char_p, _address, _size)
 
 @functools.lru_cache
 def _how(flags: int, resolve: int) -> tuple[Any, int]:
-    """The last two arguments of `openat2`, which the kernel only reads."""
+    """Return the last two arguments of `openat2`, which the kernel only reads."""
     how = _OpenHow(flags, 0, resolve)
     return ctypes.byref(how), ctypes.sizeof(how)
 
 
 def openat2(directory: int, path: bytes, flags: int, resolve: int) -> int:
-    """Open a path by `openat2(2)`, closed on exec.
+    """Open a path by `openat2(2)`, with close-on-exec.
 
     Raises:
-        OSError: As the kernel answers; EXDEV for a path that would lead out.
+        OSError: The kernel's error; EXDEV for a path that would lead out.
     """
     fd: int = _syscall(_OPENAT2, directory, path, *_how(flags | os.O_CLOEXEC, resolve))
     if fd < 0:
@@ -95,10 +95,10 @@ def openat2(directory: int, path: bytes, flags: int, resolve: int) -> int:
 
 
 def map_copy_on_write(address: int, length: int, fd: int) -> None:
-    """Put a file's pages, copied when written to, in the place of memory that is mapped there.
+    """Replace mapped memory by a file's pages, copied on write.
 
     Raises:
-        OSError: It cannot be mapped; what was there may be lost.
+        OSError: The file cannot be mapped; the old content may be lost.
     """
     found = _libc.mmap(address, length, _PROT_READ_WRITE, _MAP_PRIVATE_FIXED, fd, 0)
     if found == _MAP_FAILED or found != address:
@@ -107,7 +107,7 @@ def map_copy_on_write(address: int, length: int, fd: int) -> None:
 
 
 def give_up_pages(address: int, length: int) -> None:
-    """Have pages be what is mapped there, without what was written to them.
+    """Drop the private copies of pages, so that they are the mapped file's again.
 
     Raises:
         OSError: The kernel refuses.
@@ -118,11 +118,11 @@ def give_up_pages(address: int, length: int) -> None:
 
 
 class Ranges:
-    """Parts of memory, for calls that take many of them at once.
+    """Memory ranges, for calls that take many at once.
 
     Args:
-        base: What their addresses are counted from.
-        parts: Where each begins, and how many bytes it has; no more than `MOST_RANGES`.
+        base: The address that offsets are relative to.
+        parts: Offset and size of each, at most `MOST_RANGES`.
     """
 
     def __init__(self, base: int, parts: Sequence[tuple[int, int]]) -> None:
@@ -132,13 +132,13 @@ class Ranges:
         self.vector: Final = (ctypes.c_size_t * max(2, len(flat)))(*flat)  # of `struct iovec`
 
     def parts(self) -> Iterator[tuple[int, int]]:
-        """Their addresses and lengths."""
+        """Yield their addresses and lengths."""
         for i in range(self.count):
             yield self.vector[2 * i], self.vector[2 * i + 1]
 
 
 def give_up_ranges(ranges: Ranges) -> None:
-    """`give_up_pages` of several parts, by one call where the kernel has one (6.13).
+    """Do `give_up_pages` for several ranges, in one call if the kernel can (6.13).
 
     Raises:
         OSError: The kernel refuses.
@@ -158,9 +158,10 @@ def _give_up_in(process: int, ranges: Ranges) -> int:
 
 @functools.cache
 def _own_process(pid: int) -> int | None:
-    """A descriptor of this process, or None where that does not let it give up memory.
+    """Return a descriptor of this process, or None if it cannot be used to give up memory.
 
-    In a forked child a descriptor of its parent's would still be its parent's, hence the argument.
+    The argument is there because a descriptor cached by the parent still means the parent in a
+    forked child.
     """
     try:
         fd = os.pidfd_open(pid)
@@ -175,10 +176,10 @@ def _own_process(pid: int) -> int | None:
 
 
 def read_into(fd: int, ranges: Ranges) -> None:
-    """Fill parts of memory, one after another, from the start of a file.
+    """Fill memory ranges, one after another, from the start of a file.
 
     Raises:
-        OSError: It cannot be read, or is too short.
+        OSError: The file cannot be read, or is too short.
     """
     count = _libc.preadv(fd, ranges.vector, ranges.count, 0)
     if count != ranges.bytes:
@@ -187,12 +188,13 @@ def read_into(fd: int, ranges: Ranges) -> None:
 
 
 def own_pages(address: int, length: int) -> bytes:
-    """Which pages are this process's own copies, a byte for each: 1 for those.
+    """Return one byte per page: 1 if it is a private copy of this process.
 
-    Linux, Documentation/admin-guide/mm/pagemap.rst: present or swapped out, and no page of a file.
+    That is, present or swapped out, and not a file's page. Source: Linux,
+    Documentation/admin-guide/mm/pagemap.rst.
 
     Raises:
-        OSError: The system does not tell.
+        OSError: The system does not provide that.
     """
     scanned = scan_own(address, length)
     if scanned is not None:
@@ -203,10 +205,10 @@ def own_pages(address: int, length: int) -> bytes:
 
 
 def scan_own(address: int, length: int) -> bytes | None:
-    """Where own copies lie, in the kernel's form, which `pages_of` reads; in some microseconds.
+    """Return where private copies are, in the kernel's form for `pages_of`; takes microseconds.
 
-    None where the kernel does not tell (before 6.7), or they lie in more than `MOST_RANGES` places.
-    The same places give the same bytes.
+    None if the kernel cannot (before 6.7), or there are more than `MOST_RANGES` ranges. Equal
+    ranges give equal bytes.
     """
     fd = _page_map(os.getpid())
     if fd is None:
@@ -225,12 +227,12 @@ def scan_own(address: int, length: int) -> bytes | None:
 
 
 def scanned(places: Iterator[tuple[int, int]]) -> bytes:
-    """What `scan_own` gives where own copies, none of them swapped out, are from, to each time."""
+    """Return what `scan_own` gives for private copies, none swapped out, in (start, end) ranges."""
     return b"".join(_SCANNED.pack(start, end, _IS_PRESENT) for start, end in places)
 
 
 def pages_of(scanned: bytes, address: int, length: int) -> bytes:
-    """What `scan_own` gave, as `own_pages` has it."""
+    """Convert the result of `scan_own` to the form of `own_pages`."""
     found = bytearray(length // mmap.PAGESIZE)
     for start, end, _ in _SCANNED.iter_unpack(scanned):
         first, last = (start - address) // mmap.PAGESIZE, (end - address) // mmap.PAGESIZE
@@ -240,9 +242,10 @@ def pages_of(scanned: bytes, address: int, length: int) -> bytes:
 
 @functools.cache
 def _page_map(pid: int) -> int | None:
-    """A descriptor of this process's page map, or None without one.
+    """Return a descriptor of this process's page map, or None without one.
 
-    In a forked child a descriptor of its parent's would still be its parent's, hence the argument.
+    The argument is there because a descriptor cached by the parent still means the parent in a
+    forked child.
     """
     del pid
     try:
@@ -252,17 +255,17 @@ def _page_map(pid: int) -> int | None:
 
 
 def address_of(mapped: mmap.mmap) -> int:
-    """Where a file is mapped, writable or privately; it stays mapped for good."""
+    """Return the address of a writable or private mapping, which then stays mapped for good."""
     return ctypes.addressof(ctypes.c_char.from_buffer(mapped))
 
 
 def are_equal(one: int, other: int, length: int) -> bool:
-    """Return whether two parts of memory hold the same."""
+    """Return whether two memory ranges have the same content."""
     return not _libc.memcmp(one, other, length)
 
 
 def library_of(address: int | None) -> int | None:
-    """The load address of the shared library that holds an address, or None."""
+    """Return the load address of the shared library that contains an address, or None."""
     info = _SymbolInfo()
     if not address or not _libc.dladdr(ctypes.c_void_p(address), ctypes.byref(info)):
         return None
@@ -271,7 +274,7 @@ def library_of(address: int | None) -> int | None:
 
 
 def signal_handler(number: int) -> int | None:
-    """The address of a signal's handler; None if there is none."""
+    """Return the address of a signal's handler, or None."""
     action = (ctypes.c_char * _LARGER_THAN_ANY)()
     if _quick.sigaction(int(number), None, action) != 0:
         return None
@@ -279,14 +282,14 @@ def signal_handler(number: int) -> int | None:
 
 
 def trap_signals() -> tuple[signal.Signals, ...]:
-    """The signals by which a fault in compiled WebAssembly reaches the engine."""
+    """Return the signals by which faults in compiled WebAssembly reach the engine."""
     if platform.machine() == "x86_64":
         return (signal.SIGSEGV, signal.SIGILL, signal.SIGFPE)
     return (signal.SIGSEGV, signal.SIGILL)
 
 
 class _Stack(threading.local):
-    """The lowest address of this thread's stack, or None before it is known."""
+    """The lowest address of this thread's stack; None until known."""
 
     lowest: int | None = None
 
@@ -295,7 +298,7 @@ _stack: Final = _Stack()
 
 
 def stack_left() -> int | None:
-    """How many bytes of native stack this thread has left, or None where that is not known."""
+    """Return this thread's remaining native stack in bytes, or None if unknown."""
     offset = _STACK_POINTER_AT.get(platform.machine())
     if offset is None:
         return None

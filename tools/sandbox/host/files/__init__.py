@@ -1,1 +1,1 @@
-"""Files as the guest sees them: on the host, in memory, paths, quota."""
+"""The guest's files: on the host, in memory, path resolution, quota."""

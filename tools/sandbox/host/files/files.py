@@ -1,8 +1,8 @@
-"""What a descriptor of the guest leads to, and the table of descriptors.
+"""The nodes that a guest's descriptors refer to, and the table of descriptors.
 
-A node is a directory, a file, a link or a stream, whether the host's or in memory. It answers with
-values, or refuses with an `OSError` whose errno the guest gets. Paths are bytes as the guest names
-them, relative to the directory that is asked.
+A node is a directory, a file, a link or a stream, on the host or in memory. Its methods return
+values, or raise an `OSError` whose errno the guest gets. Paths are bytes as the guest wrote them,
+relative to the directory they are passed to.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from .upkeep import STEPS_AT_ONCE, Upkeep
 
 Buffers = Sequence[memoryview]
 Times = Callable[[int, int], tuple[int, int]]
-"""Gives the access and modification time, in nanoseconds, from what they were."""
+"""Returns the new access and modification times, in nanoseconds, from the old ones."""
 
 NOT_CAPABLE: Final = 1 << 16
-"""In the place of an errno where a descriptor gave a right up: Linux has none for that."""
+"""Stands in for an errno where a descriptor gave up the right: Linux has none for that."""
 
 _ENTRY: Final = struct.Struct("<QQIB3x")
 _MORE_RECORDS: Final = 1 << 15
 
 OF_A_DESCRIPTOR: Final = 5 << 10
-"""What an open descriptor counts for: what is known of it, and the longest path."""
+"""Host bytes charged for an open descriptor: its record and the longest path."""
 
 
 class Kind(IntEnum):
-    """What a node is, in preview1's numbers."""
+    """A node's kind, in preview1's numbers."""
 
     UNKNOWN = 0
     DIRECTORY = 3
@@ -41,7 +41,7 @@ class Kind(IntEnum):
 
 
 class FileStatus(NamedTuple):
-    """What is known of a file, in the order preview1 has it; times in nanoseconds."""
+    """A file's status, in preview1's order; times in nanoseconds."""
 
     device: int
     inode: int
@@ -62,7 +62,7 @@ class Entry(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """How a path is to be opened."""
+    """How to open a path."""
 
     create: bool = False
     directory: bool = False
@@ -74,81 +74,81 @@ class Opening(NamedTuple):
 
 
 class Node(Protocol):
-    """What every node answers."""
+    """What every node implements."""
 
     @property
     def kind(self) -> Kind:
-        """What it is."""
+        """The node's kind."""
 
     def status(self) -> FileStatus:
-        """What is known of it."""
+        """Return its status."""
 
     def read(self, buffers: Buffers, at: int) -> int:
-        """Fill buffers from a position, and return how many bytes there were."""
+        """Fill buffers from a position; return the number of bytes read."""
 
     def write(self, buffers: Buffers, at: int | None) -> tuple[int, int]:
-        """Write at a position, or at the end for None; return how many bytes, and where they end.
+        """Write at a position, or at the end for None; return the byte count and the end.
 
-        No more is written than fits the quota: a write that would pass it is refused as a whole.
+        A write that would exceed the quota is refused entirely; nothing of it is written.
         """
 
     def truncate(self, size: int) -> None:
-        """Give it another size."""
+        """Change the size."""
 
     def set_times(self, times: Times) -> None:
         """Set its times."""
 
     def sync(self) -> bool:
-        """Have the disk keep what was written, where that is wanted; return whether it was."""
+        """Flush what was written to disk if syncing is on; return whether it was flushed."""
 
     def close(self) -> None:
-        """One descriptor of it is closed."""
+        """Close one descriptor of it."""
 
 
 class Directory(Node, Protocol):
-    """What a directory answers besides."""
+    """What a directory implements besides."""
 
     def open(self, path: bytes, opening: Opening) -> Node:
-        """Open a path, making a file there if that is asked for."""
+        """Open a path; create a file if `opening` asks for it."""
 
     def status_of(self, path: bytes, *, follow: bool) -> FileStatus:
-        """What is known of a path."""
+        """Return the status of a path."""
 
     def set_times_of(self, path: bytes, times: Times, *, follow: bool) -> None:
         """Set the times of a path."""
 
     def make_directory(self, path: bytes) -> None:
-        """Make a directory."""
+        """Create a directory."""
 
     def remove_directory(self, path: bytes) -> None:
         """Remove an empty directory."""
 
     def unlink(self, path: bytes) -> None:
-        """Remove a name of a file, or a link."""
+        """Remove one name of a file, or a link."""
 
     def symlink(self, target: bytes, path: bytes) -> None:
-        """Make a symbolic link with a relative target."""
+        """Create a symbolic link with a relative target."""
 
     def read_link(self, path: bytes) -> bytes:
-        """What a symbolic link leads to."""
+        """Return a symbolic link's target."""
 
     def rename(self, path: bytes, other: Directory, new_path: bytes) -> None:
-        """Move a file, a directory or a link, in the place of what is there."""
+        """Move a file, directory or link, replacing what is at the new path."""
 
     def link(self, path: bytes, other: Directory, new_path: bytes, *, follow: bool) -> None:
         """Give a file another name."""
 
     def entries(self) -> Iterable[Entry]:
-        """Its entries, without `.` and `..`, looked for as they are taken."""
+        """Yield its entries without `.` and `..`; each is looked up as it is taken."""
 
 
 def refusal(number: int) -> OSError:
-    """What a node raises to have the guest get an errno."""
+    """Return the error a node raises to give the guest an errno."""
     return OSError(number, os.strerror(number))
 
 
 class WithoutContent:
-    """What a node refuses that holds no bytes: a directory, a link."""
+    """Refuses what a node without bytes cannot do: a directory, a link."""
 
     def read(self, buffers: Buffers, at: int) -> int:
         """Refused."""
@@ -166,21 +166,21 @@ class WithoutContent:
         raise refusal(errno.EINVAL)
 
     def sync(self) -> bool:
-        """There is nothing to keep."""
+        """Return False: there is nothing to flush."""
         return False
 
 
 class Listing:
-    """A directory's entries as they were when a guest began to read them, as it is given them.
+    """Snapshot of a directory's entries from when the guest began to read them, encoded.
 
-    A cookie is where the next record begins.
+    A cookie is the offset of the next record.
 
     Args:
-        entries: The entries; they are taken one at a time.
-        upkeep: Holds the records, and has the entries paid.
+        entries: The entries; taken one at a time.
+        upkeep: Reserves memory for the records and charges the guest for the entries.
 
     Raises:
-        OSError: There is no room for them (ENOMEM), or they cannot be read.
+        OSError: There is no memory for them (ENOMEM), or they cannot be read.
     """
 
     def __init__(self, entries: Iterable[Entry], upkeep: Upkeep) -> None:
@@ -206,21 +206,21 @@ class Listing:
         upkeep.release(held - self._held)
 
     def _cover(self, end: int) -> int:
-        """Hold what so long records may take, and some more; return how long they may become."""
+        """Reserve memory for records up to `end` and some more; return the size covered."""
         covered = end + _MORE_RECORDS
         self._upkeep.hold(_allocated(covered) - self._held)
         self._held = _allocated(covered)
         return covered
 
     def release(self) -> None:
-        """Hold nothing any more."""
+        """Free the records."""
         self._upkeep.release(self._held)
         self._held, self._records = 0, bytearray()
 
     def copy(self, cookie: int, target: memoryview) -> int:
-        """Put what lies behind a cookie, cut where the target ends, there; return how much it is.
+        """Copy the records from a cookie on, cut at the target's end; return the byte count.
 
-        A cut record is asked for again by its own cookie.
+        The guest requests a cut record again by its own cookie.
         """
         if cookie >= len(self._records):
             return 0
@@ -230,7 +230,7 @@ class Listing:
 
 
 def _allocated(length: int) -> int:
-    """What an array of this length may have taken: it grows by an eighth."""
+    """Return the bytes an array of this length may occupy: it over-allocates by an eighth."""
     return length + (length >> 3) + 64
 
 
@@ -238,16 +238,16 @@ class Descriptor:
     """One entry of the table.
 
     Attributes:
-        node: What it leads to.
+        node: The node it refers to.
         readable: Whether it may be read from.
         writable: Whether it may be written to.
-        position: Where it stands.
+        position: The current offset.
         append: Whether each write goes to the end.
         flags: The flags as the guest set them.
         given_up: The rights that the guest gave up, in preview1's numbers.
         given_up_below: Those that it gave up for what it opens from here.
-        preopened: Under which path it was there from the start, or None.
-        listing: Its entries as they were when a listing began; released with it.
+        preopened: The path under which it was preopened, or None.
+        listing: The snapshot of its entries; released with it.
         counted: Whether it counts as open; then its node is closed with it.
     """
 
@@ -284,7 +284,7 @@ class Descriptor:
         self.counted = False
 
     def leave_listing(self) -> None:
-        """Hold no listing any more."""
+        """Free the listing."""
         if self.listing is not None:
             self.listing.release()
             self.listing = None
@@ -294,10 +294,10 @@ class Descriptors:
     """The guest's open descriptors, by number.
 
     Args:
-        limit: The most that may be open, those not counted that were there from the start.
+        limit: The most that may be open, not counting the preopened ones.
 
     Attributes:
-        upkeep: Holds what is known of each.
+        upkeep: Reserves memory for each.
     """
 
     def __init__(self, limit: int) -> None:
@@ -312,12 +312,12 @@ class Descriptors:
         return number in self._open
 
     def start_with(self, descriptors: Sequence[Descriptor]) -> None:
-        """Have these open from the start, numbered from 0; they count for nothing."""
+        """Install the preopened descriptors, numbered from 0; they are not counted."""
         self._open = dict(enumerate(descriptors))
         self._free, self._next, self._opened = [], len(descriptors), 0
 
     def put(self, number: int, descriptor: Descriptor) -> None:
-        """Have another descriptor at one of the first numbers, in place of what is open there."""
+        """Replace the descriptor at one of the preopened numbers."""
         if number in self._free:
             self._free.remove(number)
         replaced = self._open.get(number)
@@ -327,14 +327,14 @@ class Descriptors:
                 self._leave(replaced)
 
     def get(self, number: int, right: int = 0) -> Descriptor:
-        """The descriptor of a number.
+        """Return the descriptor with a number.
 
         Args:
             number: The number.
-            right: The right that what is to be done with it needs, in preview1's numbers.
+            right: The right that the operation needs, in preview1's numbers.
 
         Raises:
-            OSError: There is none (EBADF), or the guest gave that right up (`NOT_CAPABLE`).
+            OSError: There is none (EBADF), or the guest gave up that right (`NOT_CAPABLE`).
         """
         found = self._open.get(number)
         if found is None:
@@ -344,10 +344,10 @@ class Descriptors:
         return found
 
     def directory(self, number: int, right: int = 0) -> Directory:
-        """The directory of a number.
+        """Return the directory with a number.
 
         Raises:
-            OSError: It is none (EBADF, ENOTDIR); as `get` does.
+            OSError: It is not a directory (EBADF, ENOTDIR); as from `get`.
         """
         node = self.get(number, right).node
         if node.kind is not Kind.DIRECTORY:
@@ -355,17 +355,17 @@ class Descriptors:
         return node  # type: ignore[return-value]
 
     def require_room(self) -> None:
-        """Make sure that another one may be opened.
+        """Check that another descriptor may be opened.
 
         Raises:
-            OSError: There are as many as there may be (EMFILE), or no room for it (ENOMEM).
+            OSError: The limit is reached (EMFILE), or there is no memory for it (ENOMEM).
         """
         if self._opened >= self._limit:
             raise refusal(errno.EMFILE)
         self.upkeep.require(OF_A_DESCRIPTOR)
 
     def add(self, descriptor: Descriptor) -> int:
-        """Have it open, after `require_room`; returns its number."""
+        """Add a descriptor, after `require_room`; return its number."""
         number = self._free.pop() if self._free else self._next
         if number == self._next:
             self._next += 1
@@ -399,7 +399,7 @@ class Descriptors:
         self._leave(replaced)
 
     def _give_free(self, number: int) -> None:
-        """Have a number lead to nothing; those from the start are given anew only by `put`."""
+        """Free a number for reuse; preopened numbers are reassigned only by `put`."""
         if self._open.pop(number).preopened is None:
             self._free.append(number)
 
@@ -411,7 +411,7 @@ class Descriptors:
             descriptor.node.close()
 
     def close_all(self) -> None:
-        """Close all, whatever one of them says to it; what that lost its node has noted."""
+        """Close all, ignoring errors; each node records what its failed close lost."""
         left, self._open = self._open, {}
         for each in left.values():
             with contextlib.suppress(OSError):

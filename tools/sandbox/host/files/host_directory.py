@@ -1,7 +1,7 @@
-"""A directory of the host, open: what paths from it lead to, and what may be done with names.
+"""An open directory of the host: resolves paths from it and changes names.
 
-A file that has another name outside (a hard link of the host's) is never changed: who writes to it
-gets a copy. It is one module, long as it is: the operations on names stand on the same few parts.
+A file that has another name outside (a host's hard link) is never changed: a write goes to a copy.
+The module is long because all operations on names share the same few parts.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .host_tree import OPEN_FILE, ServedTree, open_as_seen, status_of, told
 from .path_resolution import Place, Start
 
 MOST_MOVED: Final = 100_000
-"""The most files of a directory that is renamed whose new names are noted."""
+"""The most files of a renamed directory whose new paths are recorded."""
 
 _OF_A_MOVED_FILE: Final = 1 << 10
 _COPIES_OF_A_PATH: Final = 10
-"""How often its bytes are held while it is noted; a character may take four."""
+"""Bytes held per path byte while it is recorded; a character may take four."""
 
 
 class HostDirectory(WithoutContent):
@@ -52,11 +52,11 @@ class HostDirectory(WithoutContent):
 
     @property
     def start(self) -> Start:
-        """Where its paths begin."""
+        """The start of its paths."""
         return Start(self._fd, self.path)
 
     def status(self) -> FileStatus:
-        """What is known of it."""
+        """Return its status."""
         return status_of(self._calls.fstat(self._fd))
 
     def set_times(self, times: Times) -> None:
@@ -64,7 +64,7 @@ class HostDirectory(WithoutContent):
         self.set_times_of(b".", times, follow=False)
 
     def sync(self) -> bool:
-        """Have the disk keep its names."""
+        """Flush its names to disk if syncing is on; return whether they were."""
         if self.tree.syncs:
             self._calls.fsync(self._fd)
         return self.tree.syncs
@@ -78,7 +78,7 @@ class HostDirectory(WithoutContent):
     # ---------------------------------------------------------- opening
 
     def open(self, path: bytes, opening: Opening) -> HostFile | HostDirectory:
-        """Open a path, making a file there if that is asked for."""
+        """Open a path; create a file if `opening` asks for it."""
         tree = self.tree
         if opening.write or opening.create or opening.truncate:
             tree.require_writable()
@@ -106,7 +106,7 @@ class HostDirectory(WithoutContent):
         return self.tree.resolver.locate(self.start, path, making=opening.create)
 
     def _make_file(self, place: Place, opening: Opening) -> HostFile:
-        """Make a file that was not there; nothing a guest makes can be executed by its mode."""
+        """Create a file that did not exist; its mode is never executable."""
         tree = self.tree
         tree.meter.allow_entry()
         flags = _mode(opening) | os.O_CREAT | os.O_EXCL | OPEN_FILE
@@ -140,7 +140,7 @@ class HostDirectory(WithoutContent):
     # ---------------------------------------------------------- names
 
     def status_of(self, path: bytes, *, follow: bool) -> FileStatus:
-        """What is known of a path."""
+        """Return the status of a path."""
         with self._find(path, follow=follow) as place:
             return status_of(self.tree.visible(place))
 
@@ -155,13 +155,13 @@ class HostDirectory(WithoutContent):
             self._calls.utimensat(place.name, new, dir_fd=place.directory)
 
     def make_directory(self, path: bytes) -> None:
-        """Make a directory."""
+        """Create a directory."""
         with self._making(path, directory=True) as place:
             self._calls.mkdir(place.name, 0o777, dir_fd=place.directory)
             self.tree.meter.count_entries(1)
 
     def remove_directory(self, path: bytes) -> None:
-        """Remove an empty directory; one that holds only what is not visible is not empty."""
+        """Remove an empty directory; hidden or invisible entries make it non-empty."""
         with self._changing(path, errno.EINVAL) as (place, seen):
             if not stat.S_ISDIR(seen.st_mode):
                 raise refusal(errno.ENOTDIR)
@@ -169,7 +169,7 @@ class HostDirectory(WithoutContent):
             self.tree.meter.count_entries(-1)
 
     def unlink(self, path: bytes) -> None:
-        """Remove a name of a file, or a link."""
+        """Remove one name of a file, or a link."""
         with self._changing(path, errno.EISDIR) as (place, seen):
             if stat.S_ISDIR(seen.st_mode):
                 raise refusal(errno.EISDIR)
@@ -179,7 +179,7 @@ class HostDirectory(WithoutContent):
                 self.tree.changes.removed(told(place.path))
 
     def symlink(self, target: bytes, path: bytes) -> None:
-        """Make a link; one that would lead out is refused."""
+        """Create a link; refuse one that would lead out."""
         if target.startswith(b"/"):
             raise refusal(errno.EPERM)
         with self._making(path) as place:
@@ -189,7 +189,7 @@ class HostDirectory(WithoutContent):
             self.tree.meter.count_entries(1)
 
     def read_link(self, path: bytes) -> bytes:
-        """What a link leads to."""
+        """Return a link's target."""
         with self._find(path, follow=False) as place:
             if not stat.S_ISLNK(self.tree.visible(place).st_mode):
                 raise refusal(errno.EINVAL)
@@ -218,7 +218,7 @@ class HostDirectory(WithoutContent):
         self.tree.changes.wrote(told(new.path), existed=False)
 
     def _link_a_link(self, place: Place, new: Place) -> None:
-        """From another directory it may lead elsewhere: it is refused as a new one is."""
+        """Link a link; refuse it, like a new link, if it would lead out from the new place."""
         target = self._calls.readlink(place.name, dir_fd=place.directory)
         if self.tree.resolver.would_lead_out(new, target):
             raise refusal(errno.EPERM)
@@ -229,14 +229,14 @@ class HostDirectory(WithoutContent):
         self._calls.link(place.name, new.name, src_dir_fd=place.directory, dst_dir_fd=new.directory)
 
     def rename(self, path: bytes, other: Directory, new_path: bytes) -> None:
-        """Move what is at a path; a directory carries its files to their new names."""
+        """Move what is at a path; a directory's files move to their new paths with it."""
         target, tree = self._same_tree(other), self.tree
         tree.require_writable()
         with (
             tree.resolver.locate(self.start, path) as place,
             tree.resolver.locate(target.start, new_path, making=True) as new,
         ):
-            # Before anything is looked for, as the kernel has it.
+            # Before anything is looked up, as in the kernel.
             if place.is_directory_itself or new.is_directory_itself:
                 raise refusal(errno.EBUSY)
             moving = tree.visible(place)
@@ -244,7 +244,7 @@ class HostDirectory(WithoutContent):
             if new.must_be_directory and not stat.S_ISDIR(moving.st_mode):
                 raise refusal(errno.ENOTDIR)
             if replaced is not None and os.path.samestat(moving, replaced):
-                return  # two names of one file: nothing moves, as POSIX has it
+                return  # two names of one file: POSIX moves nothing
             tree.pay_for_move()
             files, complete = self._carried(place, moving, new)
             self._calls.rename(
@@ -262,7 +262,7 @@ class HostDirectory(WithoutContent):
                     tree.changes.complete = False
 
     def entries(self) -> Iterator[Entry]:
-        """Its entries that the guest can see, looked for as they are taken."""
+        """Yield the entries that the guest can see; each is looked up as it is taken."""
         resolver, work = self.tree.resolver, self.tree.upkeep.work
         at_root = resolver.is_root(self._fd)
         seen = resolver.hidden_file()
@@ -278,7 +278,7 @@ class HostDirectory(WithoutContent):
                     yield Entry(name, inode, kind)
 
     def _kind_of(self, entry: os.DirEntry[str], name: bytes) -> Kind | None:
-        """What an entry is; None for what the guest cannot see."""
+        """Return an entry's kind; None if the guest cannot see it."""
         try:
             entry.name.encode("utf-8")
         except UnicodeEncodeError:
@@ -302,7 +302,7 @@ class HostDirectory(WithoutContent):
 
     @contextlib.contextmanager
     def _making(self, path: bytes, *, directory: bool = False) -> Iterator[Place]:
-        """The place of something new, for which there is room; a slash ends a directory's path."""
+        """Yield the place of a new entry, if there is room; only directories may end in a slash."""
         self.tree.require_writable()
         with self.tree.resolver.locate(self.start, path, making=True) as place:
             if place.is_directory_itself or place.look() is not None:
@@ -316,11 +316,11 @@ class HostDirectory(WithoutContent):
     def _changing(
         self, path: bytes, itself: int = errno.EBUSY
     ) -> Iterator[tuple[Place, os.stat_result]]:
-        """The place of something that is there, and what it is.
+        """Yield the place of an existing entry, and its status.
 
         Args:
             path: The path.
-            itself: How the directory that the path goes through is refused.
+            itself: The errno for a path that means the directory itself.
         """
         self.tree.require_writable()
         with self.tree.resolver.locate(self.start, path) as place:
@@ -334,10 +334,10 @@ class HostDirectory(WithoutContent):
         return other
 
     def _carried(self, place: Place, moving: os.stat_result, new: Place) -> tuple[list[str], bool]:
-        """The files in a directory that is to be moved, and whether these are all."""
+        """Return the files in a directory to be moved, and whether the list is complete."""
         if not stat.S_ISDIR(moving.st_mode):
             return [], True
-        from ...workspaces.workspace_tree import (  # not loaded for anything else
+        from ...workspaces.workspace_tree import (  # needed only here
             list_files,
             take_snapshot,
         )
@@ -352,7 +352,7 @@ class HostDirectory(WithoutContent):
         return list_files(seen), seen.complete
 
     def _most_moved(self) -> dict[str, int]:
-        """How much of a directory that is moved is noted, so that there is room for it."""
+        """Return limits for the files recorded of a moved directory, so that memory suffices."""
         left = self.tree.upkeep.left
         if left is None:
             return {"max_entries": MOST_MOVED}

@@ -1,4 +1,4 @@
-"""A regular file of the host, open: one descriptor of it for each of the guest's."""
+"""An open regular file of the host: one descriptor of it for each of the guest's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .upkeep import BYTES_OF_A_STEP
 
 _COPIED_AT_ONCE: Final = 1 << 20
 _WHATEVER_SIZE: Final = 1 << 63
-"""No file becomes so large: what was lost at a close or a sync is not made good by writing on."""
+"""A size no file reaches: later writes cannot make good a loss at a close or a sync."""
 
 
 class HostFile:
@@ -26,9 +26,9 @@ class HostFile:
 
     Args:
         tree: The tree it is in.
-        fd: A descriptor of it, which is this handle's, even should the handle not be made.
-        path: Where it is, from the root of the tree.
-        seen: What it was when it was opened; looked at if None.
+        fd: A descriptor of it; this handle owns it, even if the construction fails.
+        path: Its path from the root of the tree.
+        seen: Its status when it was opened; read if None.
     """
 
     kind = Kind.REGULAR
@@ -47,7 +47,7 @@ class HostFile:
             raise
 
     def status(self) -> FileStatus:
-        """What is known of it."""
+        """Return its status."""
         return status_of(self._calls.fstat(self._fd))
 
     def read(self, buffers: Buffers, at: int) -> int:
@@ -73,7 +73,7 @@ class HostFile:
         return count, start + count
 
     def truncate(self, size: int) -> None:
-        """Give it another size; what is added holds zeros and counts."""
+        """Change the size; added bytes are zeros and count."""
         tree, account = self._tree, self._account
         tree.meter.allow(account, size)
         try:
@@ -86,7 +86,7 @@ class HostFile:
         tree.noted(account)
 
     def begin_anew(self) -> None:
-        """Make it empty; what was lost of it no longer matters."""
+        """Truncate to zero; earlier losses no longer matter."""
         if self._account.path is not None:
             self._tree.meter.losses.forget(self._account.path)
         self.truncate(0)
@@ -100,7 +100,7 @@ class HostFile:
         self._calls.futimens(self._fd, times(seen.st_atime_ns, seen.st_mtime_ns))
 
     def sync(self) -> bool:
-        """Have the disk keep what was written; should it refuse, that is lost."""
+        """Flush what was written to disk; if the disk refuses, it counts as lost."""
         if not self._tree.syncs:
             return False
         try:
@@ -111,10 +111,10 @@ class HostFile:
         return True
 
     def close(self) -> None:
-        """Close this handle, which is closed in any case.
+        """Close this handle, even if an error is raised.
 
         Raises:
-            OSError: What was written through it may be lost.
+            OSError: What was written through the handle may be lost.
         """
         self._tree.leave(self._account)
         if not self._written:
@@ -132,10 +132,11 @@ class HostFile:
 
 
 def separate(tree: ServedTree, place: Place) -> None:
-    """Give a name a file of its own with the same content; its other names keep the old one.
+    """Replace a name's file by its own copy; the other names still refer to the old file.
 
-    The copy has a name beside it until it takes the place, so a copy that fails changes nothing. A
-    process that is killed may leave it there; the next one that makes it removes it.
+    The copy is created under a temporary name beside it and renamed, so a failed copy changes
+    nothing. A killed process may leave the temporary file behind; the next copy of this name
+    removes it.
     """
     calls, name = tree.calls, _name_of_copy(place.name)
     source, seen = open_as_seen(place, os.O_RDONLY, stat.S_ISREG)
@@ -165,5 +166,5 @@ def separate(tree: ServedTree, place: Place) -> None:
 
 
 def _name_of_copy(name: bytes) -> bytes:
-    """What a copy is called: the same at each attempt, and nothing that anybody would choose."""
+    """Return a copy's temporary name: the same on each attempt, and unlikely to be chosen."""
     return b".agentforge-copy-" + hashlib.blake2s(name, digest_size=12).hexdigest().encode()

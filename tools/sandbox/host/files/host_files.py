@@ -1,6 +1,6 @@
-"""A directory of the host as the guest sees it: the workspace, or a folder that is only read.
+"""A host directory as the guest sees it: the workspace, or a read-only folder.
 
-Every handle of a file is a descriptor of the same file, so what one writes the others read.
+All handles of a file are descriptors of the same file, so each reads what any other wrote.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from .host_tree import ServedTree
 
 
 class HostTree(ServedTree):
-    """One directory of the host and all below it, served to one guest."""
+    """A host directory and everything below it, served to one guest."""
 
     @functools.cached_property
     def root(self) -> HostDirectory:
-        """Where the guest's paths begin."""
+        """The root, where the guest's paths begin."""
         return HostDirectory(self, self.fd, b"", owned=False)

@@ -1,7 +1,7 @@
-"""What is known of a directory of the host while it is served: what of it may be seen, and counted.
+"""State of a host directory while it is served: what is visible, and what counts.
 
-What is neither a regular file, a directory nor a link that stays inside does not exist. All handles
-of a file share one account, so what is counted is what a walk of the directory would count.
+Anything but a regular file, a directory or a link that stays inside does not exist. All handles of
+a file share one account, so the count equals what a walk of the directory would count.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from .system_calls import LINUX, SystemCalls
 from .upkeep import Upkeep
 
 OPEN_FILE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-"""How a file or directory is opened that was just looked at."""
+"""Flags for opening a file or directory whose status was just read."""
 
 _Key = tuple[int, int]
 
 
 class Located(Protocol):
-    """A handle of a directory, which knows where that is."""
+    """A directory handle that knows its path."""
 
     path: bytes
 
 
 class ServedTree:
-    """One directory of the host and all below it, as one guest is served it.
+    """A host directory and everything below it, as it is served to one guest.
 
     Args:
         root: A descriptor of the directory; it is duplicated.
-        meter: What may be filled.
-        changes: Takes note of what changes.
+        meter: Counts against the quota.
+        changes: Records changes.
         hides: Whether the host's own file at the root is hidden.
         writable: Whether anything may be changed.
-        syncs: Whether what is synced is kept by the disk before that is answered.
-        calls: The system calls that it stands on.
+        syncs: Whether a sync returns only once the data is on disk.
+        calls: The system calls to use.
 
     Raises:
-        OSError: The directory cannot be held.
+        OSError: The descriptor cannot be duplicated.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class ServedTree:
         syncs: bool = False,
         calls: SystemCalls = LINUX,
     ) -> Self:
-        """The tree of a directory that an execution is given."""
+        """Create the tree of an execution's directory."""
         return cls(
             served.root,
             Meter(served.room),
@@ -99,7 +99,7 @@ class ServedTree:
 
     @property
     def upkeep(self) -> Upkeep:
-        """Has work for the guest paid, and holds what is noted for it."""
+        """Charges the guest for work and reserves memory for records."""
         return self.resolver.upkeep
 
     def serve_for(self, upkeep: Upkeep) -> None:
@@ -108,29 +108,30 @@ class ServedTree:
         self.meter.room.look = upkeep.look
 
     def serve_again(self, room: Room, changes: ChangeLedger) -> None:
-        """Serve another execution of the same guest, with what it still has open."""
+        """Serve another execution of the same guest; its open handles remain valid."""
         self.upkeep.release(self.changes.held)
         self.meter.begin_again(room)
         self.changes = changes
         self.serve_for(self.upkeep)
-        self._names_inside, self._has_counted = {}, False  # the host may have made links meanwhile
+        self._names_inside, self._has_counted = {}, False  # the host may have added links
         for account in self._accounts.values():
             account.noted = None
             if account.names == 0:
                 room.promise(account.size)
 
     def close(self) -> None:
-        """Close the root; nothing of the tree may be used any more."""
+        """Close the root; nothing of the tree may be used afterwards."""
         self.upkeep.release(self.changes.held)
         close_reader(self.calls, self.fd)
 
     # ---------------------------------------------------------- what is there
 
     def visible(self, place: Place) -> os.stat_result:
-        """What is at a place, if the guest can see it.
+        """Return the status of a place that the guest can see.
 
         Raises:
-            OSError: It cannot (ENOENT), or it is no directory though it has to be (ENOTDIR).
+            OSError: The guest cannot see it (ENOENT), or it must be a directory and is not
+                (ENOTDIR).
         """
         seen = self.look(place)
         if seen is None:
@@ -140,11 +141,11 @@ class ServedTree:
         return seen
 
     def look(self, place: Place, number: int = errno.ENOENT) -> os.stat_result | None:
-        """What is at a place; None for nothing.
+        """Return the status of a place; None if nothing is there.
 
         Args:
             place: The place.
-            number: How what the guest cannot see is refused.
+            number: The errno for what the guest cannot see.
         """
         seen = place.look()
         if seen is not None and not self._can_see(place, seen):
@@ -163,7 +164,7 @@ class ServedTree:
         return hidden is not None and os.path.samestat(hidden, seen)
 
     def locate_followed(self, start: Start, path: bytes, *, making: bool = False) -> Place:
-        """Where a path leads, a link at its end followed."""
+        """Return where a path leads, following a link at its end."""
         place = self.resolver.locate(start, path, making=making)
         try:
             seen = place.look()
@@ -176,14 +177,14 @@ class ServedTree:
             return self.resolver.locate(start, path, follow=True, making=making)
 
     def require_writable(self) -> None:
-        """Refuse a change of what is only read (EROFS)."""
+        """Refuse a change of a read-only tree (EROFS)."""
         if not self.writable:
             raise refusal(errno.EROFS)
 
     # ---------------------------------------------------------- accounts
 
     def account(self, seen: os.stat_result, path: bytes) -> Account:
-        """The account of an open file; all handles have the same."""
+        """Return the account of an open file; all its handles share it."""
         key = seen.st_dev, seen.st_ino
         found = self._accounts.get(key)
         if found is None:
@@ -192,7 +193,7 @@ class ServedTree:
         return found
 
     def leave(self, account: Account) -> None:
-        """A handle is being closed; a file without a name is gone with its last."""
+        """Note that a handle is being closed; a file without a name ends with its last handle."""
         account.handles -= 1
         if account.handles == 0 and account.key is not None:
             self._accounts.pop(account.key, None)
@@ -200,13 +201,13 @@ class ServedTree:
                 self.meter.released(account)
 
     def noted(self, account: Account) -> None:
-        """A file's content changes."""
+        """Note that a file's content changes."""
         if account.path is not None and account.noted != account.path:
             account.noted = account.path
             self.changes.wrote(told(account.path), existed=True)
 
     def unnamed(self, seen: os.stat_result, path: bytes) -> None:
-        """A name was removed."""
+        """Note that a name was removed."""
         key = seen.st_dev, seen.st_ino
         account = self._accounts.get(key)
         self.meter.losses.forget(path)
@@ -222,11 +223,11 @@ class ServedTree:
         self.meter.unnamed(account)
 
     def pay_for_move(self) -> None:
-        """Have it paid that all that is open is looked through, before something is moved."""
+        """Charge for the scan of all open handles, before something is moved."""
         self.upkeep.work(len(self._accounts) + len(self.directories))
 
     def moved(self, source: bytes, target: bytes) -> None:
-        """A file or directory has another name; what is open of it goes along."""
+        """Note that a file or directory was renamed; update the paths of its open handles."""
         self.meter.losses.move(source, target)
         for account in self._accounts.values():
             if account.path is not None:
@@ -235,22 +236,22 @@ class ServedTree:
             directory.path = moved_path(directory.path, source, target) or directory.path
 
     def linked(self, seen: os.stat_result) -> None:
-        """The guest gave a file another name, whose names were all inside."""
+        """Note that the guest gave another name to a file whose names are all inside."""
         key = seen.st_dev, seen.st_ino
         self._names_inside[key] = seen.st_nlink + 1
         if (account := self._accounts.get(key)) is not None:
             account.names += 1
 
     def has_names_elsewhere(self, seen: os.stat_result) -> bool:
-        """Whether a file may have a name outside the tree.
+        """Return whether a file may have a name outside the tree.
 
-        The names inside are counted once, when a file with several is first asked for.
+        The names inside are counted once, on the first call for a file with several names.
         """
         if seen.st_nlink <= 1:
             return False
         key = seen.st_dev, seen.st_ino
         if key not in self._names_inside and not self._has_counted:
-            from ...workspaces.workspace_tree import count_names  # not loaded for anything else
+            from ...workspaces.workspace_tree import count_names  # needed only here
 
             self._has_counted = True
             self._names_inside = {
@@ -260,21 +261,21 @@ class ServedTree:
         return self._names_inside.get(key) != seen.st_nlink
 
     def one_name_less(self, seen: os.stat_result) -> None:
-        """A file lost a name of its own inside the tree, which it had when it was seen."""
+        """Note that a file lost a name inside the tree; `seen` is its status before."""
         key = seen.st_dev, seen.st_ino
         if key in self._names_inside:
             self._names_inside[key] -= 1
         if seen.st_nlink <= 1:
-            self._names_inside.pop(key, None)  # another file may have this number from now on
+            self._names_inside.pop(key, None)  # the inode number may be reused from now on
 
 
 def open_as_seen(
     place: Place, flags: int, expected: Callable[[int], bool]
 ) -> tuple[int, os.stat_result]:
-    """Open what was just looked at, and nothing else that was put in its place since.
+    """Open what was just looked at; refuse anything put in its place since.
 
     Returns:
-        A descriptor, and what is open there.
+        A descriptor, and the status of what it refers to.
     """
     calls = place.calls
     try:
@@ -296,7 +297,7 @@ def open_as_seen(
 
 
 def status_of(seen: os.stat_result) -> FileStatus:
-    """What the guest is told of what the host has."""
+    """Convert the host's status to the guest's."""
     if stat.S_ISREG(seen.st_mode):
         kind = Kind.REGULAR
     elif stat.S_ISDIR(seen.st_mode):
@@ -316,5 +317,5 @@ def status_of(seen: os.stat_result) -> FileStatus:
 
 
 def told(path: bytes) -> str:
-    """A path as the lists of a result have it."""
+    """Return a path in the form used by a result's lists."""
     return os.fsdecode(path)

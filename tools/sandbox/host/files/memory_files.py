@@ -1,7 +1,7 @@
-"""Directories in the host's memory: what a path from them leads to, and what is done with names.
+"""Directories in host memory: resolve paths from them and change names.
 
-Nothing of the host's file system stands behind them. Links stay inside their tree. The module is
-long because the operations on names stand on the same few parts.
+They do not use the host's file system. Links stay inside their tree. The module is long because all
+operations on names share the same few parts.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _MAX_LINKS: Final = 40
 
 _OF_A_TABLE: Final = 256
 _OF_A_PLACE: Final = 200
-"""How large a table of names may be, and for each name in it: a new one is at most half of it."""
+"""Bytes a table of names may have in all, and per name: a new table takes at most half."""
 
 
 class MemoryTree(MemoryTreeState):
-    """A directory in memory and all below it.
+    """A directory in memory and everything below it.
 
     Args:
-        meter: What may be filled; None for a tree that cannot be written to.
-        now_ns: Gives the time, in nanoseconds.
-        filled: Puts in place what is given, by `add`, when a name is first looked for.
-        upkeep: Has work for the guest paid, and holds what is known of what it makes.
+        meter: Counts against the quota; None for a read-only tree.
+        now_ns: Returns the time, in nanoseconds.
+        filled: Adds the initial files, by `add`, on the first lookup of a name.
+        upkeep: Charges the guest for work and reserves memory for the nodes it creates.
 
     Attributes:
-        root: Where the guest's paths begin.
+        root: The root, where the guest's paths begin.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class MemoryTree(MemoryTreeState):
         self.root: Final = MemoryDirectory(self, None, b"", filled)
 
     def add(self, path: bytes, node: MemoryFile | MemoryLink | ReadOnlyFile | None) -> None:
-        """Put what is given from the start in place, uncounted, its parents made.
+        """Add an initial file, uncounted, with its parents.
 
         Args:
-            path: Where, from the root.
-            node: What; None for a directory.
+            path: Its path from the root.
+            node: The node; None for a directory.
         """
         here = self.root
         *above, name = path.split(b"/")
@@ -77,7 +77,7 @@ class MemoryTree(MemoryTreeState):
         here.names[name] = MemoryDirectory(self, here, name) if node is None else node
 
     def begin_again(self, room: Room) -> None:
-        """Be empty for another execution; files that are open live on, and count."""
+        """Empty the tree for another execution; open files live on, and count."""
         self.root.clear()
         self.meter.begin_again(room)
         for file in self.unnamed:
@@ -104,14 +104,14 @@ class MemoryDirectory(MemoryNode):
 
     @property
     def names(self) -> dict[bytes, MemoryNode]:
-        """What is in it, by name; the root of some trees is filled when this is first asked."""
+        """Its nodes by name; some trees fill their root on the first access."""
         if self._filled is not None:
             filled, self._filled = self._filled, None
             filled()
         return self._names
 
     def path(self, name: bytes) -> bytes:
-        """The path of a name in it, from the root of the tree."""
+        """Return the path of a name in it, from the root of the tree."""
         here, parts = self, [name]
         while here.above is not None:
             parts.append(here.name)
@@ -121,7 +121,7 @@ class MemoryDirectory(MemoryNode):
     # ---------------------------------------------------------- opening
 
     def open(self, path: bytes, opening: Opening) -> MemoryNode:
-        """Open a path, making a file there if that is asked for."""
+        """Open a path; create a file if `opening` asks for it."""
         parent, name = self._resolve(path, follow=opening.follow and not opening.exclusive)
         node = parent.names.get(name) if name else parent
         if node is None:
@@ -156,7 +156,7 @@ class MemoryDirectory(MemoryNode):
     # ---------------------------------------------------------- names
 
     def status_of(self, path: bytes, *, follow: bool) -> FileStatus:
-        """What is known of a path."""
+        """Return the status of a path."""
         return self._find(path, follow=follow).status()
 
     def set_times_of(self, path: bytes, times: Times, *, follow: bool) -> None:
@@ -164,7 +164,7 @@ class MemoryDirectory(MemoryNode):
         self._find(path, follow=follow).set_times(times)
 
     def make_directory(self, path: bytes) -> None:
-        """Make a directory."""
+        """Create a directory."""
         parent, name = self._new(path, directory=True)
         parent.put(name, MemoryDirectory(self.tree, parent, name))
 
@@ -178,14 +178,14 @@ class MemoryDirectory(MemoryNode):
         parent.remove(name)
 
     def unlink(self, path: bytes) -> None:
-        """Remove a name of a file, or a link."""
+        """Remove one name of a file, or a link."""
         parent, name, node = self._existing(path, errno.EISDIR)
         if isinstance(node, MemoryDirectory):
             raise refusal(errno.EISDIR)
         parent.remove(name)
 
     def symlink(self, target: bytes, path: bytes) -> None:
-        """Make a link; one with an absolute target is refused."""
+        """Create a link; refuse an absolute target."""
         if target.startswith(b"/"):
             raise refusal(errno.EPERM)
         parent, name = self._new(path)
@@ -193,7 +193,7 @@ class MemoryDirectory(MemoryNode):
         parent.put(name, MemoryLink(self.tree, target))
 
     def read_link(self, path: bytes) -> bytes:
-        """What a link leads to."""
+        """Return a link's target."""
         node = self._find(path, follow=False)
         if not isinstance(node, MemoryLink):
             raise refusal(errno.EINVAL)
@@ -219,12 +219,12 @@ class MemoryDirectory(MemoryNode):
         node.links += 1
 
     def rename(self, path: bytes, other: Directory, new_path: bytes) -> None:
-        """Move what is at a path, in the place of what is there."""
+        """Move what is at a path, replacing what is at the new one."""
         target = self._same_tree(other)
         _ = self.tree.meter
         old_name = self._resolve(path, follow=False)[1]
         parent, new_name = target._resolve(new_path, follow=False)
-        # Before anything is looked for, as the kernel has it.
+        # Before anything is looked up, as in the kernel.
         if not old_name or not new_name:
             raise refusal(errno.EBUSY)
         parent.require_in_place()
@@ -254,11 +254,11 @@ class MemoryDirectory(MemoryNode):
         parent.touch()
 
     def entries(self) -> Iterator[Entry]:
-        """Its entries, looked for as they are taken."""
+        """Yield its entries; each is looked up as it is taken."""
         return (Entry(name, node.inode, node.kind) for name, node in list(self.names.items()))
 
     def put(self, name: bytes, node: MemoryNode, more: int = 0) -> None:
-        """Have something new in it, for which more than its name and kind may be known."""
+        """Add a new node; `more` bytes are reserved beyond its name and kind."""
         self.require_in_place()
         if self.depth() >= MAX_DEPTH:
             raise refusal(errno.ENAMETOOLONG)
@@ -270,26 +270,26 @@ class MemoryDirectory(MemoryNode):
         self.touch()
 
     def require_in_place(self) -> None:
-        """Refuse something new in a directory that was removed (ENOENT)."""
+        """Refuse to add to a removed directory (ENOENT)."""
         if self.links == 0:
             raise refusal(errno.ENOENT)
 
     def clear(self) -> None:
-        """Take all names away, those below too."""
+        """Remove all names, recursively."""
         for name, node in list(self.names.items()):
             if isinstance(node, MemoryDirectory):
                 node.clear()
             self.remove(name)
 
     def take(self, name: bytes) -> MemoryNode:
-        """Take a name out of the table of names, which never grows smaller of itself."""
+        """Remove a name from the table, which is rebuilt when too large: a dict never shrinks."""
         node = self.names.pop(name)
         if sys.getsizeof(self.names) > _OF_A_TABLE + _OF_A_PLACE * len(self.names):
             self._names = dict(self.names)
         return node
 
     def remove(self, name: bytes) -> None:
-        """Take a name away; a file without a name keeps its room until it is closed."""
+        """Remove a name; a file without a name takes up room until it is closed."""
         meter = self.tree.meter
         path = self.path(name)
         node = self.take(name)
@@ -298,7 +298,7 @@ class MemoryDirectory(MemoryNode):
         meter.losses.forget(path)
         if not isinstance(node, MemoryFile):
             meter.count_entries(-1, -node.length)
-            node.release(min(node.held, OF_A_NODE))  # each name of a link holds as much
+            node.release(min(node.held, OF_A_NODE))  # every name of a link reserves that much
             return
         if node.account.path == path:
             node.account.path = None
@@ -312,14 +312,14 @@ class MemoryDirectory(MemoryNode):
             node.release()
 
     def depth(self) -> int:
-        """How many directories lie above it."""
+        """Return how many directories lie above it."""
         count, here = 0, self.above
         while here is not None:
             count, here = count + 1, here.above
         return count
 
     def height(self) -> int:
-        """How many levels of names lie below it."""
+        """Return how many levels of names lie below it."""
         levels, here = 0, [self]
         while here:
             self.tree.upkeep.work(sum(len(each.names) for each in here))
@@ -336,7 +336,7 @@ class MemoryDirectory(MemoryNode):
         return other
 
     def _new(self, path: bytes, *, directory: bool = False) -> tuple[MemoryDirectory, bytes]:
-        """Where something new goes; only a directory's path may end with a slash."""
+        """Return the place of a new entry; only a directory's path may end with a slash."""
         _ = self.tree.meter
         parent, name = self._resolve(path, follow=False)
         if not name or name in parent.names:
@@ -360,7 +360,7 @@ class MemoryDirectory(MemoryNode):
         return parent._named(name, path) if name else parent
 
     def _named(self, name: bytes, path: bytes) -> MemoryNode:
-        """What has a name in it; only a directory's path may end with a slash."""
+        """Return the node with a name; only a directory's path may end with a slash."""
         node = self.names.get(name)
         if node is None:
             raise refusal(errno.ENOENT)
@@ -369,13 +369,13 @@ class MemoryDirectory(MemoryNode):
         return node
 
     def _climb(self, here: MemoryDirectory, number: int) -> MemoryDirectory:
-        """The directory above one; the tree is never left, and this only through a link."""
+        """Return a directory's parent; only a link may climb above `self`, none above the root."""
         if here.above is None or (here is self and number == errno.EPERM):
             raise refusal(number)
         return here.above
 
     def _resolve(self, path: bytes, *, follow: bool) -> tuple[MemoryDirectory, bytes]:
-        """The directory that a path's last name is in, and that name; empty for itself."""
+        """Return the directory of a path's last name, and that name; b"" for a directory itself."""
         if not path:
             raise refusal(errno.ENOENT)
         if path.startswith(b"/"):

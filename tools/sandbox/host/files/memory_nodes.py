@@ -1,4 +1,4 @@
-"""Files and links in memory: what lives as long as an execution, and what is only read."""
+"""Files and links in memory: those that last for an execution, and read-only ones."""
 
 from __future__ import annotations
 
@@ -11,27 +11,26 @@ from .quota import Account, Meter
 from .upkeep import BYTES_OF_A_STEP, Upkeep
 
 OF_A_NODE: Final = 1024
-"""What a file, directory or link in memory counts for, besides its content: what is known of it,
-and the longest name."""
+"""Bytes charged for a node in memory besides its content: its record and the longest name."""
 
 OF_A_NAME: Final = 512
-"""What another name of a file counts for."""
+"""Bytes charged for another name of a file."""
 
 _DEVICE: Final = 1
 _PIECE: Final = 1 << 18
-"""The content of a file lies in pieces of so many bytes, so that what is cut off is given back."""
+"""A file's content is stored in pieces of this size, so that truncation frees memory."""
 
 
 class MemoryTreeState:
     """State shared by all files of an in-memory tree.
 
     Args:
-        meter: What may be filled; None for a tree that cannot be written to.
-        now_ns: Gives the time, in nanoseconds.
-        upkeep: Has work for the guest paid, and holds what is known of what it makes.
+        meter: Counts against the quota; None for a read-only tree.
+        now_ns: Returns the time, in nanoseconds.
+        upkeep: Charges the guest for work and reserves memory for the nodes it creates.
 
     Attributes:
-        unnamed: The files that are open and have no name any more.
+        unnamed: Open files that no longer have a name.
     """
 
     def __init__(
@@ -45,23 +44,23 @@ class MemoryTreeState:
 
     @property
     def meter(self) -> Meter:
-        """What may be filled.
+        """The meter of a writable tree.
 
         Raises:
-            OSError: The tree cannot be written to (EROFS).
+            OSError: The tree is read-only (EROFS).
         """
         if self._meter is None:
             raise refusal(errno.EROFS)
         return self._meter
 
     def next_inode(self) -> int:
-        """A number that no other file of the tree has."""
+        """Return an unused inode number."""
         self._inodes += 1
         return self._inodes
 
 
 class MemoryNode(WithoutContent):
-    """What files, links and directories in memory have in common."""
+    """Base of files, links and directories in memory."""
 
     kind = Kind.UNKNOWN
 
@@ -78,22 +77,22 @@ class MemoryNode(WithoutContent):
         return 0
 
     def hold(self, count: int) -> None:
-        """Hold so many bytes for it.
+        """Reserve bytes for it.
 
         Raises:
-            OSError: There is no room for them (ENOSPC).
+            OSError: There is no memory for them (ENOSPC).
         """
         self.tree.upkeep.hold_name(count)
         self.held += count
 
     def release(self, count: int | None = None) -> None:
-        """Hold so many bytes less for it; none if None."""
+        """Release this many reserved bytes; all of them if None."""
         count = self.held if count is None else count
         self.tree.upkeep.release(count)
         self.held -= count
 
     def status(self) -> FileStatus:
-        """What is known of it."""
+        """Return its status."""
         return FileStatus(
             _DEVICE,
             self.inode,
@@ -106,7 +105,7 @@ class MemoryNode(WithoutContent):
         )
 
     def touch(self) -> None:
-        """It changes now."""
+        """Set its modification times to now."""
         self.modified = self.changed = self.tree.now_ns()
 
     def set_times(self, times: Times) -> None:
@@ -115,7 +114,7 @@ class MemoryNode(WithoutContent):
         self.accessed, self.modified = times(self.accessed, self.modified)
 
     def close(self) -> None:
-        """One descriptor of it is closed."""
+        """Close one descriptor of it."""
 
 
 class MemoryLink(MemoryNode):
@@ -129,7 +128,7 @@ class MemoryLink(MemoryNode):
 
     @property
     def length(self) -> int:
-        """The length of what it leads to."""
+        """The length of its target."""
         return len(self.target)
 
 
@@ -169,7 +168,7 @@ class MemoryFile(MemoryNode):
         return count, start + count
 
     def _pairs(self, buffers: Buffers, at: int) -> Iterator[tuple[memoryview, memoryview]]:
-        """What lies from a position on, and the buffers for it, in parts that are equally long."""
+        """Yield the content from a position on, with its buffers, in parts of equal length."""
         for buffer in buffers:
             done = 0
             while done < len(buffer) and at < self._size:
@@ -180,7 +179,7 @@ class MemoryFile(MemoryNode):
                 at += len(part)
 
     def truncate(self, size: int) -> None:
-        """Give it another size; what is added holds zeros."""
+        """Change the size; added bytes are zeros."""
         self._resize(size, hole_to=size)
 
     def _resize(self, size: int, *, hole_to: int) -> None:
@@ -195,7 +194,7 @@ class MemoryFile(MemoryNode):
         self.touch()
 
     def _cut(self, size: int) -> None:
-        """Give back what lies behind; a `bytearray` that is made shorter would keep it."""
+        """Free what lies past `size`; truncating a `bytearray` would not free it."""
         whole, left = divmod(size, _PIECE)
         if left:
             self._pieces[whole] = self._pieces[whole][:left]
@@ -204,7 +203,7 @@ class MemoryFile(MemoryNode):
         self._size = size
 
     def _grow(self, size: int) -> None:
-        """Add zeros; nothing where the host has no memory for them (ENOMEM), or the turn ends."""
+        """Add zeros; add none if the host lacks memory (ENOMEM) or the turn ends."""
         before = self._size
         try:
             while self._size < size:
@@ -234,12 +233,12 @@ class MemoryFile(MemoryNode):
 
 
 class ReadOnlyFile(MemoryNode):
-    """A file whose content is read when it is first wanted, and never written.
+    """A read-only file whose content is read on demand.
 
     Args:
         tree: The tree it is in.
-        size: How large it is.
-        read_into: Fills a buffer from a position, and returns how many bytes there were.
+        size: Its size in bytes.
+        read_into: Fills a buffer from a position; returns the number of bytes read.
     """
 
     kind = Kind.REGULAR

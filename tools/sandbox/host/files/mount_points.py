@@ -1,4 +1,4 @@
-"""The guest's `/`: the directories that are mounted, and the ones above them; nothing else."""
+"""The guest's `/`: the mounted directories and their parents; nothing else."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _STATUS = FileStatus(0, 1, Kind.DIRECTORY, 2, 0, 0, 0, 0)
 
 
 class MountPoints(WithoutContent):
-    """A directory that nobody can change, with others mounted in it at any depth.
+    """A read-only directory with others mounted in it at any depth.
 
-    It answers what only looks; what is to change is asked of the directory that `reached` gives.
+    It implements lookups only; for changes, use the directory that `reached` returns.
 
     Args:
-        mounted: The directories, by their path from here.
+        mounted: The directories, by path from here.
     """
 
     kind = Kind.DIRECTORY
@@ -26,7 +26,7 @@ class MountPoints(WithoutContent):
         self._mounted = mounted
 
     def status(self) -> FileStatus:
-        """What is known of it."""
+        """Return its status."""
         return _STATUS
 
     def set_times(self, times: Times) -> None:
@@ -35,10 +35,10 @@ class MountPoints(WithoutContent):
         raise refusal(errno.EROFS)
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def open(self, path: bytes, opening: Opening) -> Node:
-        """Open what is mounted, or something in it."""
+        """Open a mounted directory, or something in it."""
         where, rest = self._resolve(path)
         if where is not None:
             return where.open(rest, opening)
@@ -49,27 +49,27 @@ class MountPoints(WithoutContent):
         return self._below(rest)
 
     def status_of(self, path: bytes, *, follow: bool) -> FileStatus:
-        """What is known of a path."""
+        """Return the status of a path."""
         where, rest = self._resolve(path)
         return _STATUS if where is None else where.status_of(rest, follow=follow)
 
     def read_link(self, path: bytes) -> bytes:
-        """What a link leads to."""
+        """Return a link's target."""
         where, rest = self._resolve(path)
         if where is None:
             raise refusal(errno.EINVAL)
         return where.read_link(rest)
 
     def entries(self) -> list[Entry]:
-        """The names of what is mounted, or of what is above that."""
+        """Return the names of the mounts, or of their parents."""
         names = dict.fromkeys(path.partition(b"/")[0] for path in self._mounted)
         return [Entry(name, 1, Kind.DIRECTORY) for name in names]
 
     def below(self, path: bytes) -> tuple[Directory, bytes]:
-        """Where a path that is to change leads.
+        """Return where a path to be changed leads.
 
         Raises:
-            OSError: It leads to nothing that is mounted (EROFS).
+            OSError: It leads into no mount (EROFS).
         """
         try:
             where, rest = self._resolve(path)
@@ -80,7 +80,7 @@ class MountPoints(WithoutContent):
         return where, rest
 
     def _resolve(self, path: bytes) -> tuple[Directory | None, bytes]:
-        """The mount that a path leads into, and the rest; or None, and where it leads above all."""
+        """Return the mount a path leads into and the rest; None and the path if it is above all."""
         if not path:
             raise refusal(errno.ENOENT)
         if path.startswith(b"/"):
@@ -92,7 +92,7 @@ class MountPoints(WithoutContent):
         while left:
             part = left.pop(0)
             if part == b"..":
-                parts = parts[:-1]  # above `/` there is `/`
+                parts = parts[:-1]  # the parent of `/` is `/`
                 continue
             parts.append(part)
             mounted = self._mounted.get(b"/".join(parts))
@@ -124,17 +124,17 @@ class MountPoints(WithoutContent):
 
 
 def reached(directory: Directory | MountPoints, path: bytes) -> tuple[Directory, bytes]:
-    """Where a path that is to change leads, through a mount or not."""
+    """Return where a path to be changed leads, through a mount or not."""
     return directory.below(path) if isinstance(directory, MountPoints) else (directory, path)
 
 
 def where_it_climbs(directory: Directory, parts: list[bytes]) -> int | None:
-    """Which part of a path is the `..` that leads above a mounted directory, or None.
+    """Return the index of the `..` that leads above a mounted directory, or None.
 
-    What stands before it leads back to the directory itself, through whatever it names.
+    The parts before it lead back to the directory itself, whatever they name.
 
     Raises:
-        OSError: That leads nowhere.
+        OSError: Those parts lead nowhere.
     """
     depth = 0
     for i, part in enumerate(parts):
@@ -155,7 +155,7 @@ def _leads_back(directory: Directory, parts: list[bytes]) -> bool:
 
 
 def from_the_root(preopened: bytes, directory: Directory, path: bytes) -> bytes:
-    """The path from `/` that leads where one from a mounted directory does, if it climbs; else b"".
+    """Return the same path from `/` if it climbs above its mount; else b"".
 
     Args:
         preopened: Where the directory is mounted.

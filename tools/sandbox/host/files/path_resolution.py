@@ -1,14 +1,13 @@
-"""From a path of the guest to a directory of the host and a name in it: the one way there is.
+"""Resolution of guest paths to a host directory and a name in it; there is no other way.
 
-Whatever links there are and whoever makes them meanwhile, no path leads out of the tree, and none
-reaches the file that is hidden at its root. Where the kernel has `openat2` it walks the plain part
-of a path in one step; links, `..` and names that look hidden are always walked here, a component at
-a time, on descriptors of directories that were entered without following a link. A link that leads
-out does not exist for the guest. It is one module, long as it is: whoever judges the way by which
-paths are walked has to see all of it.
+Whatever links exist or are created meanwhile, no path leads out of the tree, and none reaches the
+hidden file at its root. If the kernel has `openat2`, it walks the plain part of a path in one step.
+Links, `..` and names that look hidden are always walked here, one component at a time, on
+descriptors of directories entered without following a link. A link that leads out does not exist
+for the guest. The module is long because a review of the walk needs all of it in one place.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 import errno
 import os
@@ -24,7 +23,7 @@ from .system_calls import LINUX, SystemCalls
 from .upkeep import Upkeep
 
 MAX_LINKS: Final = 40
-"""The most links on the way of one path, as the kernel has it."""
+"""The most links followed on one path; the kernel's limit."""
 
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BENEATH: Final = native.RESOLVE_BENEATH | native.RESOLVE_NO_SYMLINKS | native.RESOLVE_NO_MAGICLINKS
@@ -39,30 +38,30 @@ _OF_THE_LINK: Final = frozenset(
         errno.ENOTDIR,
     }
 )
-"""Why a link that leads to nothing does so; anything else is a fault of the host."""
+"""Errors that mean a link leads nowhere; any other is a fault of the host."""
 
 
 class LeadsOutError(FileNotFoundError):
-    """A link on the way leads out of the tree, or to what is hidden."""
+    """A link on the way leads out of the tree, or to the hidden file."""
 
     def __init__(self) -> None:
         super().__init__(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
 class _AboveStartError(LeadsOutError):
-    """A link on the way leads above where the path began, which may be in the tree."""
+    """A link on the way leads above the path's start, which may still be in the tree."""
 
 
 class Place:
-    """Where a path leads: a name in a directory, which need not be there.
+    """Where a path leads: a name in a directory; it need not exist.
 
     Attributes:
-        directory: A descriptor of the directory; for the use of names only.
+        directory: A descriptor of the directory; for operations on names only.
         name: The name in it; `.` for the directory itself.
-        path: The whole path from the root of the tree.
-        must_be_directory: Whether the path said so, by a slash at its end.
-        owned: Whether the descriptor is this place's, to be closed with it.
-        calls: Looks there.
+        path: The full path from the root of the tree.
+        must_be_directory: Whether the path ends with a slash.
+        owned: Whether this place owns the descriptor and closes it.
+        calls: The system calls to use.
     """
 
     __slots__ = (
@@ -103,11 +102,11 @@ class Place:
 
     @property
     def is_directory_itself(self) -> bool:
-        """Whether it is the directory that the path began or went through, not a name in it."""
+        """Whether it is the directory the path began at or went through, not a name in it."""
         return self.name == b"."
 
     def look(self) -> os.stat_result | None:
-        """What was there when it was first looked at, links not followed; None for nothing."""
+        """Return the status from the first look, links not followed; None if nothing is there."""
         if not self._looked:
             self._looked = True
             try:
@@ -118,7 +117,7 @@ class Place:
 
 
 class Start(NamedTuple):
-    """Where paths begin.
+    """The start of a path.
 
     Attributes:
         directory: A descriptor of a directory in the tree.
@@ -133,12 +132,12 @@ class PathResolver:
     """Resolves the paths of one tree.
 
     Args:
-        root: A descriptor of the tree's root; it stays the caller's.
+        root: A descriptor of the tree's root; the caller owns it.
         hides: Whether the host's own file at the root is hidden.
-        calls: The system calls it walks with; where they have no `openat2`, by component.
+        calls: The system calls to use; without `openat2`, paths are walked by component.
 
     Attributes:
-        upkeep: Has each component that is walked here paid, those of links too.
+        upkeep: Charges the guest for each component walked here, including those of links.
     """
 
     def __init__(self, root: int, *, hides: bool, calls: SystemCalls = LINUX) -> None:
@@ -150,18 +149,18 @@ class PathResolver:
         self.upkeep = Upkeep()
 
     def is_root(self, directory: int) -> bool:
-        """Whether a descriptor is of the tree's root, however it was reached."""
+        """Return whether a descriptor refers to the tree's root, however it was reached."""
         return _identity(self.calls.fstat(directory)) == self._identity
 
     def is_hidden_name(self, name: bytes) -> bool:
-        """Whether a name is hidden, if it is one at the root."""
+        """Return whether a name at the root would be hidden."""
         return self._hides and _is_hidden(name)
 
     def hidden_file(self) -> os.stat_result | None:
-        """The file that is hidden, to be known by its identity under other names.
+        """Return the hidden file's status, to recognize it under other names.
 
         Raises:
-            OSError: It cannot be looked at; then nothing that may be it is to be shown.
+            OSError: It cannot be read; then nothing that may be it must be shown.
         """
         if not self._hides:
             return None
@@ -173,19 +172,19 @@ class PathResolver:
     def locate(
         self, start: Start, path: bytes, *, follow: bool = False, making: bool = False
     ) -> Place:
-        """Where a path leads.
+        """Return where a path leads.
 
         Args:
-            start: Where it begins; it never leads above that.
+            start: Where the path begins; it never leads above that.
             path: The path.
             follow: Whether a link at its end is followed.
-            making: Whether something is to be made there.
+            making: Whether something is to be created there.
 
         Raises:
-            LeadsOutError: A link leads out, or to what is hidden.
-            OSError: A directory on the way is none (ENOTDIR) or is missing (ENOENT), the path
-                climbs out (EPERM), is too long or too deep (ENAMETOOLONG), or names what is hidden
-                (ENOENT, or EPERM for making it).
+            LeadsOutError: A link leads out, or to the hidden file.
+            OSError: A directory on the way is not one (ENOTDIR) or is missing (ENOENT), the path
+                climbs out (EPERM), is too long or too deep (ENAMETOOLONG), or names the hidden file
+                (ENOENT, or EPERM for creating it).
         """
         if not path:
             raise refusal(errno.ENOENT)
@@ -212,25 +211,25 @@ class PathResolver:
         return Place(fd, parts[-1], whole, must_be_directory, owned=True, calls=self.calls)
 
     def _enter(self, start: Start, parts: list[bytes]) -> int | None:
-        """The directory at a plain path, or None where it has to be walked by component."""
+        """Open the directory at a plain path; return None if it must be walked by component."""
         try:
             return self.calls.openat2(
                 start.directory, b"/".join(parts), os.O_PATH | os.O_DIRECTORY, _BENEATH
             )
         except OSError as error:
             if error.errno in (errno.ENOSYS, errno.EPERM):
-                self._has_openat2 = False  # an old kernel, or a filter of system calls
+                self._has_openat2 = False  # an old kernel, or a system call filter
             elif error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EXDEV, errno.EAGAIN):
                 raise
             return None
 
     def leads_out(self, place: Place) -> bool:
-        """Whether a link leads out of the tree, or to what is hidden.
+        """Return whether a link leads out of the tree, or to the hidden file.
 
-        The way to the directory that it is in is walked only if it leads above that.
+        The path to the link's directory is walked only if the link leads above that directory.
 
         Raises:
-            OSError: That cannot be found out, for a reason that does not lie in the link.
+            OSError: It cannot be determined, for a reason outside the link.
         """
         start = Start(place.directory, place.path[: -len(place.name) - 1])
         try:
@@ -239,7 +238,7 @@ class PathResolver:
             return self._lead_out(Start(self._root, b""), place.path.split(b"/"), links=0)
 
     def would_lead_out(self, place: Place, target: bytes) -> bool:
-        """Whether a link made at a place would, if it led to a target; raises as `leads_out`."""
+        """Return whether a link made at a place with this target would; raise as `leads_out`."""
         parts = [*place.path.split(b"/")[:-1], *target.split(b"/")]
         parts = [part for part in parts if part not in (b"", b".")]
         return self._lead_out(Start(self._root, b""), parts, links=1)
@@ -274,7 +273,7 @@ class PathResolver:
 
 
 class _Walk:
-    """One path, walked a component at a time."""
+    """The walk of one path, one component at a time."""
 
     def __init__(self, resolver: PathResolver, start: Start, links: int = 0) -> None:
         self._resolver = resolver
@@ -295,7 +294,7 @@ class _Walk:
     def run(
         self, parts: list[bytes], must_be_directory: bool, *, follow: bool, making: bool
     ) -> Place:
-        """Walk to the end, and return it."""
+        """Walk to the end, and return the place there."""
         left, work = parts[::-1], self._resolver.upkeep.work
         while left:
             work()
@@ -339,7 +338,7 @@ class _Walk:
             return None
 
     def _target(self, part: bytes) -> list[bytes]:
-        """What a link leads to."""
+        """Return the components of a link's target."""
         self._links += 1
         if self._links > MAX_LINKS:
             raise refusal(errno.ELOOP)
@@ -358,7 +357,7 @@ class _Walk:
         try:
             fd = self._calls.open(part, _DIRECTORY, dir_fd=self._here)
         except OSError as error:
-            if error.errno in (errno.ELOOP, errno.ENOTDIR):  # another is in its place by now
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):  # it has been replaced meanwhile
                 raise refusal(errno.ENOENT) from error
             raise
         self._opened.append(fd)
@@ -375,12 +374,12 @@ class _Walk:
 @lru_cache(1 << 12)
 def _is_hidden(name: bytes) -> bool:
     if len(name) < len(HIDDEN_NAME) and name.isascii():
-        return False  # no spelling in ASCII is shorter
+        return False  # no ASCII spelling is shorter
     return is_hidden(os.fsdecode(name))
 
 
 def names_directory_itself(path: bytes) -> bool:
-    """Return whether a path ends with `.`: what it names is a directory, not a name in one."""
+    """Return whether a path ends with `.`: it names a directory, not a name in one."""
     if path[-1:] not in (b".", b"/"):
         return False
     path = path.rstrip(b"/")

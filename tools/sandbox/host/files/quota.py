@@ -1,6 +1,6 @@
-"""What is counted of the files that are open or were written, by file and not by handle."""
+"""Quota accounting of files that are open or were written, by file and not by handle."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 import errno
 from typing import Final, Literal, NamedTuple
@@ -15,11 +15,11 @@ class Account:
 
     Attributes:
         size: Its size, as counted.
-        names: How many names it has; each counts, as one that walks the tree would count it.
-        path: Where it is, from the root of its tree; None once it has no name.
+        names: How many names it has; each counts, as in a walk of the tree.
+        path: Its path from the root of its tree; None once it has no name.
         handles: How many handles are open.
-        noted: The path under which a change of it was last noted.
-        key: Which file of the host it is; None for one in memory.
+        noted: The path under which a change was last recorded.
+        key: The host file's identity; None for a file in memory.
     """
 
     __slots__ = ("handles", "key", "names", "noted", "path", "size")
@@ -45,12 +45,12 @@ LostAt = Literal["write", "close", "sync"]
 
 
 class Loss(NamedTuple):
-    """A write that was refused and not made good.
+    """A refused write that was not made good.
 
     Attributes:
-        errno: With which number of the host.
-        size: How large the file has to become for it to be made good.
-        at: When: "write", "close", or "sync".
+        errno: The host's errno.
+        size: The size at which the file counts as made good.
+        at: When it was refused: "write", "close", or "sync".
     """
 
     errno: int
@@ -59,9 +59,9 @@ class Loss(NamedTuple):
 
 
 class Losses:
-    """Which files are not what the guest wrote, because a write of it was refused.
+    """The files that differ from what the guest wrote, because a write was refused.
 
-    A thousand are noted; one more stands for all others, and is not made good.
+    A thousand are recorded; one more represents all others, and is never made good.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Losses:
         size: int,
         at: LostAt = "write",
     ) -> None:
-        """A write that would have made a file this large was refused, or not kept."""
+        """Record that a write up to this size was refused, or lost later."""
         self.refused += 1
         if path is not None:
             before = self._losses.get(path)
@@ -87,18 +87,18 @@ class Losses:
             self._losses[path] = Loss(number, size, at)
 
     def reached(self, path: bytes | None, size: int) -> None:
-        """A file has become this large."""
+        """Note that a file has reached this size."""
         if path is not None and self._losses:
             loss = self._losses.get(path)
             if loss is not None and size >= loss.size:
                 del self._losses[path]
 
     def forget(self, path: bytes) -> None:
-        """A file was removed, or begun anew."""
+        """Note that a file was removed or truncated to zero."""
         self._losses.pop(path, None)
 
     def move(self, source: bytes, target: bytes) -> None:
-        """A file or directory has another name now, and what was there is gone."""
+        """Note that a file or directory was renamed, replacing what was at the target."""
         self.forget(target)
         for path in list(self._losses):
             moved = moved_path(path, source, target)
@@ -106,18 +106,18 @@ class Losses:
                 self._losses[moved] = self._losses.pop(path)
 
     def listed(self) -> list[tuple[bytes, Loss]]:
-        """The files that are noted and what they lost, sorted."""
+        """Return the recorded files and their losses, sorted."""
         found = dict([self._further] if self._further is not None else []) | self._losses
         return sorted(found.items(), key=lambda each: each[0])
 
 
 class Meter:
-    """Lets a file grow as far as the quota goes, and notes what it refuses.
+    """Lets files grow within the quota, and records what it refuses.
 
     Attributes:
-        room: What is left.
+        room: The remaining room.
         losses: What was refused.
-        temporary: Whether what is counted lies in memory.
+        temporary: Whether the files are in memory.
     """
 
     def __init__(self, room: Room, *, temporary: bool = False) -> None:
@@ -126,15 +126,15 @@ class Meter:
         self.losses = Losses()
 
     def begin_again(self, room: Room) -> None:
-        """Count for another execution, which has lost nothing yet."""
+        """Start counting for another execution, without losses."""
         self.room = room
         self.losses = Losses()
 
     def allow(self, account: Account, end: int) -> None:
-        """Allow a file to reach so far.
+        """Allow a file to grow to this end.
 
         Raises:
-            OSError: It is too large (EFBIG), or there is no room for it (ENOSPC).
+            OSError: The file would be too large (EFBIG), or there is no room for it (ENOSPC).
         """
         grown = end - account.size
         if grown <= 0:
@@ -147,7 +147,7 @@ class Meter:
             raise
 
     def resized(self, account: Account, size: int) -> None:
-        """A file has another size now."""
+        """Note a file's new size."""
         grown = size - account.size
         if grown:
             account.size = size
@@ -158,14 +158,14 @@ class Meter:
         self.losses.reached(account.path, size)
 
     def unnamed(self, account: Account) -> None:
-        """A file that is open lost a name; with the last it keeps its room until it is closed."""
+        """Note that an open file lost a name; without names it takes up room until closed."""
         self.room.spend(-account.size, -1, temporary=self.temporary)
         account.names = max(0, account.names - 1)
         if account.names == 0:
             self.room.promise(account.size, temporary=self.temporary)
 
     def released(self, account: Account) -> None:
-        """The last handle of a file without a name was closed."""
+        """Note that the last handle of a file without a name was closed."""
         self.room.promise(-account.size, temporary=self.temporary)
 
     def allow_entry(self) -> None:
@@ -177,7 +177,7 @@ class Meter:
         self.room.afford(0, 1, temporary=self.temporary)
 
     def count_entries(self, entries: int, size: int = 0) -> None:
-        """Names were made or removed, and bytes with them."""
+        """Count names created or removed, and bytes with them."""
         self.room.spend(size, entries, temporary=self.temporary)
 
     def allow_link(self, size: int) -> None:
@@ -190,7 +190,7 @@ class Meter:
 
 
 def moved_path(path: bytes, source: bytes, target: bytes) -> bytes | None:
-    """Where a path is once a file or directory was moved; None where it is what it was."""
+    """Return a path after a move of a file or directory; None if it did not change."""
     if path == source:
         return target
     if path.startswith(source + b"/"):

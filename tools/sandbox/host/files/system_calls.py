@@ -1,4 +1,4 @@
-"""The system calls that the guest's files stand on, as a port: their faults can be injected.
+"""The system calls used for a guest's files, as a port: tests can inject faults.
 
 Paths are bytes, relative to a descriptor of a directory; no call follows a link at the end of one.
 """
@@ -35,27 +35,27 @@ class SystemCalls:
 
     @staticmethod
     def scandir(fd: int) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
-        """List what is open as a directory."""
+        """List an open directory."""
         return os.scandir(fd)
 
     @staticmethod
     def sendfile(target: int, source: int, count: int) -> int:
-        """Copy from where the source stands to where the target does."""
+        """Copy from the source's current offset to the target's."""
         return os.sendfile(target, source, None, count)
 
     @staticmethod
     def futimens(fd: int, times: tuple[int, int]) -> None:
-        """Set the times of what is open."""
+        """Set the times of an open file."""
         os.utime(fd, ns=times)
 
     @staticmethod
     def utimensat(path: bytes, times: tuple[int, int], *, dir_fd: int) -> None:
-        """Set the times of a name, of a link's own where it is one."""
+        """Set the times of a name; for a link, the link's own."""
         os.utime(path, ns=times, dir_fd=dir_fd, follow_symlinks=False)
 
     @staticmethod
     def link(source: bytes, target: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
-        """Give a file another name, which must not be taken."""
+        """Give a file another name, which must not exist."""
         os.link(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=False)
 
 

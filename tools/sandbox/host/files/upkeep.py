@@ -1,6 +1,6 @@
-"""What serving a guest costs its host: work, which the guest pays, and memory, up to a limit."""
+"""The host's cost of serving a guest: work, which the guest pays, and limited memory."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# No deferred annotations here: as strings, each field's would have to be compiled.
 
 import errno
 import os
@@ -18,21 +18,21 @@ FUEL_OF_A_NAME: Final = 4000
 FUEL_OF_A_STEP: Final = 200
 
 STEPS_AT_ONCE: Final = 128
-"""So many steps are paid, and the clock looked at, at once; a plain path has no more names."""
+"""Steps charged, and clock checks made, at once; a plain path has no more names."""
 
 BYTES_OF_A_STEP: Final = 1 << 13
-"""So many bytes that the host copies or fills with zeros are a step."""
+"""Bytes that the host copies or zeroes per step."""
 
 
 def _nothing() -> None:
-    """No one is told of a refusal."""
+    """Ignore a refusal."""
 
 
 class Upkeep:
     """Counts what the host does and holds for one guest.
 
-    A step is a component of a path that is walked, an entry of a directory that is looked at, or as
-    much. Memory is held before it is allocated.
+    A step is a walked path component, a directory entry looked at, or comparable work. Memory is
+    reserved before it is allocated.
 
     Args:
         payer: The instance that pays; None for what serves no guest, or all of them.
@@ -40,9 +40,9 @@ class Upkeep:
 
     Attributes:
         file_calls: How many there were.
-        held: The bytes that are held.
-        most: The most of them; None for no limit.
-        refused: Called when there is no room.
+        held: The reserved bytes.
+        most: Their limit; None for no limit.
+        refused: Called when a reservation is refused.
     """
 
     def __init__(self, payer: "Instance | None" = None, file_calls: int | None = None) -> None:
@@ -57,14 +57,14 @@ class Upkeep:
     # ---------------------------------------------------------- work
 
     def begin_turn(self) -> None:
-        """Count for another turn."""
+        """Start counting for another turn."""
         self._steps = self.file_calls = 0
 
     def count_file_call(self, count: int = 1) -> None:
-        """Count a call that has the host look for a name, or as much as so many do.
+        """Count a call that makes the host look up a name, or comparable work.
 
         Raises:
-            TurnEnded: There were as many as there may be, or the fuel is used up.
+            TurnEnded: The limit is reached, or the fuel is used up.
         """
         self.file_calls += count
         if self._most_file_calls is not None and self.file_calls > self._most_file_calls:
@@ -74,10 +74,10 @@ class Upkeep:
             self._payer.charge(count * FUEL_OF_A_NAME)
 
     def work(self, steps: int = 1) -> None:
-        """Count steps that are about to be done; `STEPS_AT_ONCE` are as much as a file call.
+        """Count steps about to be done; `STEPS_AT_ONCE` of them equal a file call.
 
         Raises:
-            TurnEnded: The turn is due, or there is not so much fuel or so many calls left.
+            TurnEnded: The turn is due, or fuel or calls are used up.
         """
         self._steps += steps
         if self._steps >= STEPS_AT_ONCE and self._payer is not None:
@@ -87,10 +87,10 @@ class Upkeep:
             self._payer.charge(calls * STEPS_AT_ONCE * FUEL_OF_A_STEP)
 
     def look(self) -> None:
-        """End the turn if it is due; for work that the guest does not cause, and so does not pay.
+        """End the turn if it is due; for work the guest does not cause and does not pay for.
 
         Raises:
-            TurnEnded: It is.
+            TurnEnded: The turn is due.
         """
         if self._payer is not None:
             self._payer.clock.check()
@@ -99,30 +99,30 @@ class Upkeep:
 
     @property
     def left(self) -> int | None:
-        """How many bytes more may be held; None for no limit."""
+        """The number of bytes that may still be reserved; None for no limit."""
         return None if self.most is None else max(0, self.most - self.held)
 
     def require(self, count: int, number: int = errno.ENOMEM) -> None:
-        """Make sure that so many bytes may be held.
+        """Check that this many bytes may be reserved.
 
         Args:
-            count: How many.
-            number: How that is refused.
+            count: The number of bytes.
+            number: The errno of a refusal.
 
         Raises:
-            OSError: There is no room for them.
+            OSError: The limit does not allow them.
         """
         if self.most is not None and self.held + count > self.most:
             self.refused()
             raise OSError(number, os.strerror(number))
 
     def hold(self, count: int, number: int = errno.ENOMEM) -> None:
-        """Hold so many bytes, or refuse as `require` does."""
+        """Reserve bytes, or refuse as `require` does."""
         self.require(count, number)
         self.held += count
 
     def hold_name(self, count: int) -> None:
-        """Hold so many bytes of a name; a quarter of all is left for what lists and removes names.
+        """Reserve bytes for a name; leave a quarter for listing and removing names.
 
         Raises:
             OSError: There is no room for them (ENOSPC).
@@ -131,5 +131,5 @@ class Upkeep:
         self.held += count
 
     def release(self, count: int) -> None:
-        """Hold so many bytes less."""
+        """Release reserved bytes."""
         self.held -= count

@@ -1,1 +1,1 @@
-"""The functions of preview1 that the guest imports: decoded, answered, encoded."""
+"""The preview1 functions that the guest imports: decode, execute, encode."""

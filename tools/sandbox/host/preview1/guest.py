@@ -1,4 +1,4 @@
-"""One guest as the functions of preview1 see it: its machine, its descriptors, what it pays."""
+"""A guest as seen by the preview1 functions: machine, descriptors, costs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ ERRNOS: Final = {
     errno.EXDEV: 75,
     NOT_CAPABLE: 76,
 }
-"""Preview1's numbers of the host's errors."""
+"""Preview1's number for each host errno."""
 
 _EIO: Final = ERRNOS[errno.EIO]
 
@@ -69,7 +69,7 @@ class GuestExit(BaseException):
     """The guest ended its process.
 
     Attributes:
-        code: With this exit code.
+        code: The exit code.
     """
 
     def __init__(self, code: int) -> None:
@@ -78,21 +78,21 @@ class GuestExit(BaseException):
 
 
 class Door(Protocol):
-    """The host's functions that a guest may call, by requests of bytes."""
+    """Answers a guest's calls of host functions; requests and answers are bytes."""
 
     def admit(self, length: int) -> bytes | None:
-        """Refuse a request by its length, with an answer; None to have it read."""
+        """Return an answer that refuses a request by its length; None to accept it."""
 
     def __call__(self, request: bytes) -> bytes:
         """Answer a request."""
 
 
 class Guest:
-    """What the functions act on: one guest's machine, descriptors and surroundings.
+    """What the functions act on: one guest's machine, descriptors and environment.
 
     Args:
         machine: The instance it runs in.
-        descriptors: What it has open.
+        descriptors: Its open descriptors.
         environment: Its environment, sorted.
         arguments: Its arguments.
         file_calls: The most calls on names of files.
@@ -118,25 +118,25 @@ class Guest:
         self._started_ns = time.monotonic_ns()
 
     def monotonic_ns(self) -> int:
-        """The time since it began; what the host's clock says is not told."""
+        """The time since it started; the host's own clock value is not revealed."""
         return time.monotonic_ns() - self._started_ns
 
     def path(self, address: int, length: int) -> bytes:
-        """A path of a call on a name, which is counted."""
+        """Return the path argument of a call, and count the call."""
         self.upkeep.count_file_call()
         return self.memory.path(address, length)
 
     def transferred(self, count: int) -> None:
-        """Have bytes paid for that the host read, wrote or made."""
+        """Charge for bytes that the host read, wrote or created."""
         self.machine.charge(FUEL_OF_A_CALL + count // _BYTES_FOR_A_UNIT)
 
 
 def errno_of(error: OSError) -> int:
-    """The guest's number of an error of the host."""
+    """Return the guest's number for a host error."""
     return ERRNOS.get(error.errno or errno.EIO, _EIO)
 
 
 def require(condition: object, number: int) -> None:
-    """Refuse a call with an errno unless something holds."""
+    """Refuse a call with an errno unless the condition holds."""
     if not condition:
         raise refusal(number)

@@ -1,7 +1,6 @@
-"""The functions of `wasi_snapshot_preview1` and `host.call`, by their names.
+"""The functions of `wasi_snapshot_preview1` and `host.call`, by name.
 
-Every function answers an errno or ends the turn; addresses and lengths are checked by
-`GuestMemory`.
+Every function returns an errno or ends the turn; `GuestMemory` checks addresses and lengths.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ FUNCTIONS: Final[dict[str, HostFunction]] = {
         ("sock_accept", "sock_recv", "sock_send", "sock_shutdown"), preview1_process.no_socket
     ),
 }
-"""Every function that the interpreter imports, and what preview1 asks besides but `proc_raise`.
+"""Every function that the interpreter imports, and the rest of preview1 but `proc_raise`.
 
-Those of the three modules have preview1's names.
+The functions of the three modules have preview1's names.
 """

@@ -1,6 +1,6 @@
-"""The functions of preview1 that concern what is open: decode a call, have a node answer, encode.
+"""The preview1 functions on descriptors: decode a call, pass it to a node, encode.
 
-There is no policy here: what a guest may reach is what its descriptors lead to.
+There is no policy here: a guest can reach what its descriptors refer to.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def fd_advise(guest: Guest, number: int, _start: int, _length: int, _advice: int
 
 
 def fd_allocate(guest: Guest, number: int, start: int, length: int) -> int:
-    """Have a file be at least so large; its room is that of the quota, the disk is not asked."""
+    """Grow a file to at least this size; counts against the quota, reserves no disk space."""
     found = guest.descriptors.get(number, rights.ALLOCATE)
     require(found.node.kind is not Kind.DIRECTORY, errno.EISDIR)
     require(found.node.kind is Kind.REGULAR, errno.ENODEV)
@@ -57,7 +57,7 @@ def fd_renumber(guest: Guest, number: int, new: int) -> int:
 
 
 def fd_sync(guest: Guest, number: int) -> int:
-    """Answered at once, or by the disk where the policy says so, which counts as a file call."""
+    """Return at once, or sync to disk if the policy says so; that counts as a file call."""
     return _sync(guest, number, rights.SYNC)
 
 
@@ -113,7 +113,7 @@ def fd_filestat_set_times(
 
 
 def _moved(guest: Guest, out: int, count: int) -> int:
-    """Say how many bytes were moved, and have them paid."""
+    """Report how many bytes were transferred, and charge for them."""
     guest.memory.write_u32(out, count)
     guest.transferred(count)
     return 0
@@ -122,7 +122,7 @@ def _moved(guest: Guest, out: int, count: int) -> int:
 def _for_transfer(
     guest: Guest, number: int, right: int, out: int, at: int | None = None
 ) -> Descriptor:
-    """What is to be read from or written to, at a position if one is given; checked first."""
+    """Return the checked descriptor of a read or write, at a position if one is given."""
     found = guest.descriptors.get(number, right)
     require(found.readable if right == rights.READ else found.writable, errno.EBADF)
     if at is not None:
@@ -221,7 +221,7 @@ def fd_readdir(guest: Guest, number: int, out: int, length: int, cookie: int, us
 
 
 def wanted_times(accessed: int, modified: int, flags: int) -> Times:
-    """What sets the times that a call asks for."""
+    """Return the `Times` for a call's flags."""
     for_access, for_modification = flags & 3, flags >> 2 & 3
     require(for_access != _SET | _NOW and for_modification != _SET | _NOW, errno.EINVAL)
     require(max(accessed, modified) <= _MOST_POSITION, errno.EINVAL)

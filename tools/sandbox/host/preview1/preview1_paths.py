@@ -1,6 +1,6 @@
-"""The functions of preview1 that concern names: decode a call, have a directory answer, encode.
+"""The preview1 functions on names: decode a call, pass it to a directory, encode.
 
-There is no policy here: what a guest may reach is what its descriptors lead to.
+There is no policy here: a guest can reach what its descriptors refer to.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .preview1_descriptors import ALL_FLAGS, STATUS, wanted_times
 
 _CREATE, _TRUNCATE = 1, 8
 _ROOT = 3
-"""The number of the guest's `/`, in which all else is mounted."""
+"""The descriptor of the guest's `/`, in which everything else is mounted."""
 
 
 def _place(
     guest: Guest, number: int, right: int, path: bytes
 ) -> tuple[Directory | MountPoints, bytes]:
-    """The directory that a path begins at, and the path from there; `..` may lead above a mount."""
+    """Return a path's start directory and the rest; `..` may lead above a mount."""
     directory = guest.descriptors.directory(number, right)
     found = guest.descriptors.get(number)
     if found.preopened is None or b".." not in path or _ROOT not in guest.descriptors:
@@ -35,13 +35,13 @@ def _place(
 
 
 def _changing(guest: Guest, number: int, right: int, path: bytes) -> tuple[Directory, bytes]:
-    """The directory that a path which is to change begins in, and the path from there."""
+    """Return the start directory of a path to be changed, and the rest of the path."""
     return reached(*_place(guest, number, right, path))
 
 
 @functools.lru_cache
 def _opening(how: int, wanted: int, lookup: int) -> Opening:
-    """How a path is to be opened; there are few ways."""
+    """Return how a path is to be opened; cached, as there are few ways."""
     return Opening(
         create=bool(how & _CREATE),
         directory=bool(how & 2),

@@ -1,6 +1,6 @@
-"""The functions of preview1 that concern the process: arguments, time, randomness, its end.
+"""The preview1 functions on the process: arguments, time, randomness, its end.
 
-The work that one call can ask for is bounded, and paid for in fuel.
+The work of one call is bounded, and charged in fuel.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ..engine.held_signals import SIGNALS
 from .guest import ERRNOS, Guest, GuestExit, require
 
 NO_HOST: Final = 0xFFFFFFFF
-"""What `host.call` answers where the host offers nothing: -1."""
+"""Returned by `host.call` if the host offers nothing: -1."""
 
 HOST_FAULT: Final = 0xFFFFFFFE
-"""What `host.call` answers where a request or an answer has no place in memory: -2."""
+"""Returned by `host.call` if a request or answer does not fit in memory: -2."""
 
 MOST_SUBSCRIPTIONS: Final = 4096
 
@@ -96,7 +96,7 @@ def proc_exit(_guest: Guest, code: int) -> int:
 
 
 def host_call(guest: Guest, address: int, length: int, out: int, out_length: int) -> int:
-    """A request to the host's own functions: 0, or -1 for none there, or -2."""
+    """Call a host function; return 0, `NO_HOST` or `HOST_FAULT`."""
     if guest.door is None:
         return NO_HOST
     memory = guest.memory
@@ -126,7 +126,7 @@ def host_call(guest: Guest, address: int, length: int, out: int, out_length: int
 
 
 def poll_oneoff(guest: Guest, subscriptions: int, events: int, count: int, out: int) -> int:
-    """Descriptors are always ready; otherwise the shortest wait is waited for."""
+    """Report descriptors as ready at once; without any, wait for the shortest timeout."""
     require(0 < count <= MOST_SUBSCRIPTIONS, errno.EINVAL)
     raw = bytes(guest.memory.view(subscriptions, count * _SUBSCRIPTION.size))
     guest.memory.view(events, count * _EVENT.size)

@@ -1,6 +1,7 @@
 """The rights of descriptors, in preview1's numbers.
 
-A descriptor has every right that its kind can have; a guest may give some up, and none back.
+A descriptor starts with every right its kind can have. A guest may give rights up, but never regain
+them.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ UNLINK: Final = 1 << 26
 
 ALL: Final = (1 << 30) - 1
 
-_OF_FILES: Final = 0x8E001BD  # all but reading and writing that a file can have
-_OF_DIRECTORIES: Final = 0xFBFFE19  # all that a directory can have
+_OF_FILES: Final = 0x8E001BD  # all of a file's but read and write
+_OF_DIRECTORIES: Final = 0xFBFFE19  # all of a directory's
 
 
 def rights_of(descriptor: Descriptor) -> tuple[int, int]:
-    """What may be done with a descriptor, and with what is opened from it."""
+    """Return a descriptor's rights, and those of what is opened from it."""
     own, below = _OF_FILES, 0
     if descriptor.node.kind is Kind.DIRECTORY:
         own, below = _OF_DIRECTORIES, ALL
@@ -58,7 +59,7 @@ def rights_of(descriptor: Descriptor) -> tuple[int, int]:
 
 
 def give_up(descriptor: Descriptor, own: int, below: int) -> bool:
-    """Have a descriptor keep these rights only; return whether it had them all."""
+    """Reduce a descriptor's rights to these; return whether it had them all."""
     had_own, had_below = rights_of(descriptor)
     if own & ~had_own or below & ~had_below:
         return False

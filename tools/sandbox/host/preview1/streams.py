@@ -1,4 +1,4 @@
-"""The guest's standard streams: input from bytes, output kept up to a limit."""
+"""The guest's standard streams: input from bytes, output stored up to a limit."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _STATUS = FileStatus(0, 0, Kind.UNKNOWN, 1, 0, 0, 0, 0)
 
 
 class _Stream(WithoutContent):
-    """What streams refuse."""
+    """Base of streams; refuses what they cannot do."""
 
     kind = Kind.UNKNOWN
 
     def status(self) -> FileStatus:
-        """Nothing is known of a stream."""
+        """Return an empty status."""
         return _STATUS
 
     def read(self, buffers: Buffers, at: int) -> int:
@@ -32,11 +32,11 @@ class _Stream(WithoutContent):
         raise refusal(errno.EINVAL)
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class InputFile(_Stream):
-    """Input that is all there from the start, as a file that can only be read."""
+    """Input that is complete from the start; behaves as a read-only file."""
 
     kind = Kind.REGULAR
 
@@ -44,11 +44,11 @@ class InputFile(_Stream):
         self._data = memoryview(data)
 
     def status(self) -> FileStatus:
-        """A file of that size."""
+        """Return the status of a file of that size."""
         return _STATUS._replace(kind=Kind.REGULAR, size=len(self._data))
 
     def read(self, buffers: Buffers, at: int) -> int:
-        """The bytes from a position; none at the end."""
+        """Read from a position; read nothing at the end."""
         start = at
         for buffer in buffers:
             piece = self._data[at : at + len(buffer)]
@@ -58,11 +58,11 @@ class InputFile(_Stream):
 
 
 class OutputStream(_Stream):
-    """Keeps what is written, up to a limit; what goes past it counts as written and is dropped.
+    """Stores what is written, up to a limit; the excess counts as written and is dropped.
 
     Args:
-        limit: The most bytes kept.
-        hand_on: Called with all that comes, a piece at a time; it must not raise.
+        limit: The most bytes stored.
+        hand_on: Called with each piece written, the excess too; it must not raise.
     """
 
     def __init__(self, limit: int, hand_on: Callable[[bytes], object] | None = None) -> None:
@@ -72,7 +72,7 @@ class OutputStream(_Stream):
         self._hand_on = hand_on
 
     def write(self, buffers: Buffers, at: int | None) -> tuple[int, int]:
-        """Take what is written."""
+        """Store and forward what is written."""
         del at
         count = 0
         for buffer in buffers:
