@@ -140,7 +140,7 @@ def run_cancellable(act: Callable[[CancelToken], SandboxResult]) -> SandboxResul
 def is_complete(source: str) -> bool:
     """Return whether a statement is complete rather than continued on the next line.
 
-    Source that this Python can't parse counts as complete: the sandbox's may be a later version.
+    Source that this Python can't parse is left to the sandbox's Python, which may be later.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
