@@ -1,4 +1,4 @@
-"""Limit on a server's connections without its key, so that clients with the key always get one.
+"""Limit on a server's connections without its key, so that clients with the key have room.
 
 A connection is a stranger's until a request on it shows the key or, if the server has none, until a
 request is let through. Strangers share few connections: a new one closes the oldest, and each is

@@ -84,7 +84,7 @@ class PageKey:
         self._ends: dict[bytes, float] = {}  # by digest: a lookup takes equally long for any code
 
     def is_shown(self, given: str) -> bool:
-        """Return whether the key was given, in a time that does not reveal where they differ."""
+        """Return whether `given` is the key, in a time that does not reveal where they differ."""
         return hmac.compare_digest(given.encode(errors="backslashreplace"), self._key.encode())
 
     def address(self, port: int) -> str:
@@ -94,7 +94,7 @@ class PageKey:
         return f"http://{HOST}:{port}/#code={code}"
 
     def add_code(self, code: str) -> bool:
-        """Accept a code for exchange from now on; return False if it has not the form of a code."""
+        """Accept a code for exchange from now on; return False if the code is malformed."""
         if _CODE.fullmatch(code) is None:
             return False
         self._ends.pop(digest := _digest(code), None)

@@ -59,7 +59,7 @@ def session_document(
         session: The session.
         store: The session's store.
         interrupted: Whether the session is active without a worker.
-        children: The sessions that were forked from it; None if they were not searched for.
+        children: The sessions that were created from it; None if they were not searched for.
     """
     whole = session.to_dict()
     return {

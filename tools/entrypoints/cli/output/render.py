@@ -226,7 +226,7 @@ def session_view(
         now: The current time.
         interrupted: The command that continues it, if it is active without a worker.
         adopt: The command that makes it this person's, if it is not.
-        children: The sessions that were forked from it.
+        children: The sessions that were created from it.
     """
     attempt = f", attempt {session.attempt_number}" if session.current_phase else ""
     age = age_text((now - session.updated_at).total_seconds())
