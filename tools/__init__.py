@@ -5,8 +5,8 @@
     manager = build_manager()
     session = manager.create("tdflow", "red", token_budget=50_000, goal="An interval scheduler")
 
-What most programs need stands here; each name loads its package when it is first asked for, so that
-importing this package costs next to nothing. The packages below have the rest.
+Exports what most programs need. Each name loads its package on first access, so that importing this
+package costs next to nothing. The subpackages have the rest.
 """
 
 from typing import TYPE_CHECKING

@@ -1,1 +1,1 @@
-"""Where people and programs come in: the command line, the MCP server, the terminal."""
+"""Entry points for people and programs: the command line, the MCP server, the terminal."""

@@ -1,10 +1,9 @@
-"""Room at a server for who has its key, whatever others open and leave half-sent.
+"""Limit on a server's connections without its key, so that clients with the key have room.
 
-A connection is a stranger's until a request on it shows the key; where a server has none, until one
-is let through. Strangers have few connections
-together, and the oldest is closed for a new one; each is closed too when no whole head of a request
-came for some seconds. So connections of others are neither waited for nor counted against who has
-the key.
+A connection is a stranger's until a request on it shows the key or, if the server has none, until a
+request is let through. Strangers share few connections: a new one closes the oldest, and each is
+closed if the head of a request is not complete within some seconds. So clients with the key never
+wait for strangers' connections, which don't count against them.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from attrs import define, field
 _Kind = TypeVar("_Kind", bound=asyncio.Protocol)
 
 MAX_STRANGERS: Final = 64
-"""How many connections may be open that have not shown the key."""
+"""How many connections may be open without having shown the key."""
 HEAD_TIMEOUT_S: Final = 10.0
-"""How long such a connection stays open without a whole head of a request, in seconds."""
+"""How long such a connection stays open without a complete request head, in seconds."""
 
 
 @define
 class _Stranger:
-    """A connection that has not shown the key."""
+    """Connection that has not shown the key."""
 
     transport: asyncio.Transport
     timer: asyncio.TimerHandle | None = field(default=None)
@@ -35,7 +34,7 @@ class ConnectionRoom:
 
     Args:
         most: How many there may be.
-        head_timeout_s: How long one may take for the head of a request.
+        head_timeout_s: How long one may take for the head of a request, in seconds.
     """
 
     def __init__(
@@ -46,14 +45,14 @@ class ConnectionRoom:
         self._strangers: dict[object, _Stranger] = {}  # by the peer's address, the oldest first
 
     def watched(self, kind: type[_Kind]) -> type[_Kind]:
-        """Return a protocol whose connections have a place here."""
+        """Return a protocol class whose connections are counted here."""
         room = self
 
         class Watched(kind):  # type: ignore[valid-type,misc]  # a base that is a variable
-            """The protocol, which reports its connection."""
+            """The protocol, with its connections reported."""
 
             def connection_made(self, transport: asyncio.Transport) -> None:
-                # Host and port alone, as a request's scope has them: IPv6 has two numbers more.
+                # Host and port alone, as in a request's scope: an IPv6 peer has two more numbers.
                 self._peer_in_room = (transport.get_extra_info("peername") or ())[:2]
                 room.opened(self._peer_in_room, transport)
                 super().connection_made(transport)
@@ -65,27 +64,27 @@ class ConnectionRoom:
         return Watched
 
     def opened(self, peer: object, transport: asyncio.Transport) -> None:
-        """Give a new connection a place, which may be that of the oldest."""
+        """Add a new connection; close the oldest if there are too many."""
         while len(self._strangers) >= self._most:
             self._close(next(iter(self._strangers)))
         self._strangers[peer] = _Stranger(transport)
         self._wait(peer)
 
     def heard(self, peer: object, *, has_key: bool) -> None:
-        """Record that a whole head came on a connection; what shows the key is no stranger's."""
+        """Record a complete request head; stop counting a connection that shows the key."""
         if has_key:
             self.closed(peer)
         else:
             self._wait(peer)
 
     def closed(self, peer: object) -> None:
-        """Give up the place of a connection, if it has one."""
+        """Remove a connection, if it is counted here."""
         stranger = self._strangers.pop(peer, None)
         if stranger is not None and stranger.timer is not None:
             stranger.timer.cancel()
 
     def close(self) -> None:
-        """Close the connections that are here, so that a server that stops waits for none."""
+        """Close the counted connections, so that a stopping server does not wait for them."""
         for peer in list(self._strangers):
             self._close(peer)
 

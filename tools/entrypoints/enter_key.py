@@ -1,4 +1,4 @@
-"""Enter in the terminal of a server: a line of its standard input asks it for something."""
+"""The Enter key in a server's terminal: each line of standard input triggers an action."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ _MOST_BYTES: Final = 4096
 
 
 def standard_input() -> int | None:
-    """Return the descriptor of standard input; None where there is none."""
+    """Return the descriptor of standard input, or None."""
     try:
         return sys.stdin.fileno()
-    except (AttributeError, OSError, ValueError):  # None, closed, or no file
+    except (AttributeError, OSError, ValueError):  # None, closed, or not a file
         return None
 
 
 def each_line(fd: int | None, act: Callable[[], None]) -> None:
-    """Have the running event loop act for each line that comes from a descriptor, until its end.
+    """Call `act` in the running event loop for each line from a descriptor, until its end.
 
-    A thread waits for them, since a regular file or `/dev/null` can't be watched; it ends with the
-    process. In the background of a shell nothing is read, and the process is not stopped for it.
+    A thread reads the lines, since a regular file or `/dev/null` can't be watched; it ends with the
+    process. In the background of a shell it reads nothing, and the process is not stopped.
 
     Args:
-        fd: The descriptor; of None, no line comes.
-        act: What is done, in the event loop.
+        fd: The descriptor; None gives no lines.
+        act: Called in the event loop.
     """
     if fd is None:
         return
@@ -39,7 +39,7 @@ def each_line(fd: int | None, act: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        with suppress(OSError, RuntimeError):  # no terminal of ours any more; the loop has ended
+        with suppress(OSError, RuntimeError):  # no longer our terminal, or the loop has ended
             while given := os.read(fd, _MOST_BYTES):
                 if b"\n" in given:
                     loop.call_soon_threadsafe(act)

@@ -1,14 +1,14 @@
-"""Pages for this machine alone: where they are served, by which names and with which key.
+"""Pages for this machine alone: their address, the names they answer to, and their key.
 
-A page served on loopback can still be asked for by pages of other sites, which the same browser
-shows. So a request is answered only if it calls the server by a name of this machine (a foreign
-name that resolves to it is refused), and nothing of any session is shown or changed without a key
-that only the person who started the server has seen.
+Pages of other sites in the same browser can still request a page served on loopback. So a request
+is answered only if it calls the server by a name of this machine (a foreign name that resolves to
+it is refused), and no session is shown or changed without a key that only the person who started
+the server has seen.
 
 The key is never in an address, a cookie or a file. Browsers write the addresses that they open to
 their history, fragments included, and `sessionStorage` to a file; a cookie is sent to every port of
-a host, so a page of another port of this machine could use it. So an address holds a code, in its
-fragment, which the page exchanges for the key by a POST; the code ends with that.
+a host, so a page of another port of this machine could use it. So an address holds a code in its
+fragment, which the page exchanges for the key by a POST; a code works once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..base.errors import AgentForgeError, ErrorKind
 
 HOST: Final = "127.0.0.1"
 KEY_HEADER: Final = "x-agentforge-key"
-"""The header in which a page shows the key."""
+"""Header in which a page sends the key."""
 CODE_LIFETIME_S: Final = 600.0
 """How long a code can be exchanged for the key, in seconds."""
 CODE_REFUSED: Final = (
@@ -53,26 +53,26 @@ class AddressRefused(AgentForgeError, kind=ErrorKind.USAGE):
 
 
 def is_own_name(host: str) -> bool:
-    """Return whether a `Host` is a name of this machine, whatever the port.
+    """Return whether a `Host` is a name of this machine, with any port.
 
-    The port may be another one than the server's, as behind `ssh -L`.
+    The port may differ from the server's, as behind `ssh -L`.
     """
     return _OWN_NAME.fullmatch(host) is not None
 
 
 def origin_of(host: str) -> str:
-    """Return the origin of the pages that a browser has from a `Host`."""
+    """Return the origin of pages that a browser loads from a `Host`."""
     return f"http://{host}"
 
 
 class PageKey:
     """The key of one start of a server, and the codes that can be exchanged for it.
 
-    A code can be exchanged once, and only for `CODE_LIFETIME_S` seconds. Beside those of addresses
-    there are those that a page makes for its own reload.
+    A code can be exchanged once, and only for `CODE_LIFETIME_S` seconds. Addresses carry codes, and
+    a page makes one for its own reload.
 
     Args:
-        key: What a request must show, hard to guess; a new one if None.
+        key: The key that requests must show, hard to guess; a new one if None.
         monotonic: The clock that lifetimes are read from.
     """
 
@@ -81,10 +81,10 @@ class PageKey:
     ) -> None:
         self._key = secrets.token_urlsafe(_KEY_BYTES) if key is None else key
         self._monotonic = monotonic
-        self._ends: dict[bytes, float] = {}  # by a digest: a look takes as long for any code
+        self._ends: dict[bytes, float] = {}  # by digest: a lookup takes equally long for any code
 
     def is_shown(self, given: str) -> bool:
-        """Compare with the key, in a time that says nothing of where they differ."""
+        """Return whether `given` is the key, in a time that does not reveal where they differ."""
         return hmac.compare_digest(given.encode(errors="backslashreplace"), self._key.encode())
 
     def address(self, port: int) -> str:
@@ -94,7 +94,7 @@ class PageKey:
         return f"http://{HOST}:{port}/#code={code}"
 
     def add_code(self, code: str) -> bool:
-        """Let a code be exchanged from now on; return whether it has the form of one."""
+        """Accept a code for exchange from now on; return False if the code is malformed."""
         if _CODE.fullmatch(code) is None:
             return False
         self._ends.pop(digest := _digest(code), None)
@@ -104,11 +104,11 @@ class PageKey:
         return True
 
     def exchanged(self, code: str, *, following: str = "") -> str | None:
-        """Return the key for a code, which ends; None if it is none, was used or is too old.
+        """Exchange a code for the key; return None if it is unknown, used or too old.
 
         Args:
             code: The code.
-            following: The code that the page may have the key by next, at its reload.
+            following: The code with which the page may get the key next, at its reload.
         """
         if self._ends.pop(_digest(code), 0.0) <= self._monotonic():
             return None
@@ -122,7 +122,7 @@ def _digest(code: str) -> bytes:
 
 @cache
 def key_script() -> str:
-    """Return the script by which a page has the key."""
+    """Return the script with which a page gets the key."""
     return (files(__package__) / "key.js").read_text(encoding="utf-8")
 
 
@@ -130,7 +130,7 @@ def page_headers(policy: str) -> dict[str, str]:
     """Return the headers of every answer.
 
     Args:
-        policy: What the page may load and run; it may never be framed, nor send forms elsewhere.
+        policy: What the page may load and run; it may never be framed or send forms elsewhere.
     """
     return {
         "Content-Security-Policy": (
@@ -147,13 +147,13 @@ def page_headers(policy: str) -> dict[str, str]:
 
 @contextmanager
 def bound(port: int) -> Iterator[socket.socket]:
-    """Have a socket that is bound to loopback, and not listening yet.
+    """Yield a socket that is bound to loopback and not listening yet.
 
     Args:
         port: The port; 0 for any that is free.
 
     Raises:
-        AddressRefused: The port can't be had.
+        AddressRefused: The port can't be bound.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

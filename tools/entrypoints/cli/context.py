@@ -1,4 +1,4 @@
-"""What every command is given: the sessions' directory, the output, and the environment."""
+"""Context of every command: the sessions' directory, the output and the environment."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ if TYPE_CHECKING:
     from ...workflows.gate_port import GateSandbox
 
 BASE_VARIABLE = "AGENTFORGE_BASE"
-"""The environment variable that names the directory of the sessions."""
+"""Environment variable that names the sessions' directory."""
 STORE_VARIABLE = "AGENTFORGE_STORE"
-"""The environment variable that names the store of the sessions."""
+"""Environment variable that names the sessions' store."""
 DIRECT_VARIABLE = "AGENTFORGE_STORE_DIRECT"
-"""That of the database server itself, where the store's address is a connection pooler."""
+"""Environment variable that names the database server behind a connection pooler."""
 OBJECTS_VARIABLE = "AGENTFORGE_OBJECTS"
-"""The environment variable that names the object store of the workspaces."""
+"""Environment variable that names the workspaces' object store."""
 
 _DESPITE_FAULTS = frozenset({"doctor", "init"})
-"""Commands that work with a faulty configuration: they show it, or write a new one."""
+"""Commands that run with an invalid configuration: they show it or write a new one."""
 _REPEATS = 3
-"""How often a person's command is repeated after another process changed the session."""
+"""How many times a command is repeated after another process changed the session."""
 
 
 @frozen
 class Outside:
-    """The clocks, the pause and what runs phases, replaceable.
+    """The clocks, the pause and the executors of phases and gates; replaceable.
 
     Attributes:
-        clock: The time now, aware.
-        sleep: Waits for so many seconds.
-        monotonic: The clock that agents are timed with.
-        executor: What runs phases; the sandbox if None.
-        gates: Where gates run; the sandbox if None.
+        clock: Returns the current time, timezone-aware.
+        sleep: Waits for a number of seconds.
+        monotonic: The clock that times agents.
+        executor: Runs phases; the sandbox if None.
+        gates: Runs gates; the sandbox if None.
     """
 
     clock: Clock = utc_now
@@ -72,18 +72,19 @@ class Cli:
     """The global options, and the objects that they select.
 
     Attributes:
-        base: Where the sessions are, or None for the default place in the working directory.
+        base: The sessions' directory; the default one in the working directory if None.
         output: Where output goes.
         verbose: Whether events are logged to standard error.
-        objects_url: The object store of the workspaces, or None: they stay on this machine.
-        outside: The clock and the pause.
-        base_given: Whether the base was given, and not searched for.
-        configured: The project's configuration, why it can't be used, or None where it has none.
-        store_url: The store of the sessions, or None: they are in the base's files.
+        objects_url: The workspaces' object store; they stay on this machine if None.
+        outside: The clocks, the pause and the executors.
+        base_given: Whether the base was given rather than searched for.
+        configured: The project's configuration, the error that makes it unusable, or None if the
+            project has none.
+        store_url: The sessions' store; the base's files if None.
         store_given: Whether the store was given on the command line.
-        opened: What is closed when the command ends.
-        submission: How sessions are submitted to the fleet instead of being run here, or None.
-        labels: The title, tags and metadata that a session is begun with, or None.
+        opened: Closes its resources when the command ends.
+        submission: Submits sessions to the fleet instead of running them here, or None.
+        labels: The title, tags and metadata of a new session, or None.
     """
 
     base: Path | None
@@ -101,15 +102,15 @@ class Cli:
 
     @property
     def usable(self) -> Configuration | None:
-        """The project's configuration, or None where there is none or it can't be used."""
+        """The project's configuration; None if there is none or it can't be used."""
         return None if isinstance(self.configured, AgentForgeError) else self.configured
 
     @property
     def configuration(self) -> Configuration:
-        """What the project's configuration says; the defaults where there is none.
+        """The project's configuration; the defaults if there is none.
 
         Raises:
-            InvalidConfiguration: It can't be used.
+            InvalidConfiguration: The configuration can't be used.
         """
         from ...base.settings.configuration import Configuration
 
@@ -118,9 +119,9 @@ class Cli:
         return self.configured if self.configured is not None else Configuration()
 
     def named_store(self) -> str | None:
-        """Return the store as a command line has to name it, without a password.
+        """Return the store as a command line must name it, without a password.
 
-        None where a variable or the configuration says it already.
+        Return None if a variable or the configuration already names it.
         """
         if not self.store_url or not self.store_given:
             return None
@@ -135,10 +136,10 @@ class Cli:
         return for_command_line(self.store_url)
 
     def store(self) -> LocalSessions:
-        """Return the sessions of the store, with the base as their place on this machine.
+        """Return the store's sessions, with the base as their directory on this machine.
 
-        Where they are submitted, each save hands the session to the fleet. They are closed when the
-        command ends.
+        If the command submits sessions, each save hands the session to the fleet. The store is
+        closed when the command ends.
         """
         return self._store
 
@@ -157,14 +158,14 @@ class Cli:
         return store
 
     def sessions_brought(self) -> LocalSessions | None:
-        """Return the sessions that came with the repository, where the command's are elsewhere."""
+        """Return the sessions that came with the repository; None if the command uses those."""
         from .default_sessions import sessions_brought
 
         return sessions_brought(self.base, named=self.base_given or bool(self.store_url))
 
     @property
     def store_direct(self) -> str | None:
-        """The database server itself, where the store's address is a connection pooler."""
+        """The address of the database server itself, if the store's is a connection pooler."""
         named = os.environ.get(DIRECT_VARIABLE)
         if named or self.usable is None or self.usable.store.url != self.store_url:
             return named or None
@@ -172,13 +173,13 @@ class Cli:
 
     @property
     def in_database(self) -> bool:
-        """Whether the sessions are in a database, and not in the base's files."""
+        """Whether the sessions are in a database rather than in the base's files."""
         from ...fleet.stores import is_database
 
         return is_database(self.store_url)
 
     def observers(self) -> Sequence[SessionObserver]:
-        """Return what the configuration tells others by; it is closed when the command ends."""
+        """Return the configured observers; they are closed when the command ends."""
         return self._observers
 
     @cached_property
@@ -193,7 +194,7 @@ class Cli:
         return opened.observers
 
     def manager(self, **adapters: Any) -> SessionManager:
-        """Return a manager without a session that runs no code and asks nothing by itself."""
+        """Return a manager without a session; by default it runs no code and asks no questions."""
         from ...harness import SessionManager
 
         return SessionManager(
@@ -207,7 +208,7 @@ class Cli:
     def keeping_manager(
         self, channel: QuestionChannel | None = None, executor: PhaseExecutor | None = None
     ) -> SessionManager:
-        """Return a manager that keeps workspaces at checkpoints, and brings them back."""
+        """Return a manager that saves workspaces at checkpoints and restores them."""
         from ...harness.lazy import Lazy
         from ...wiring.bootstrap import open_snapshots
 
@@ -215,10 +216,10 @@ class Cli:
         return self.manager(channel=channel, executor=executor, snapshots=snapshots)
 
     def working_manager(self, isolation: str = "sandbox") -> SessionManager:
-        """Return a manager without a session, that can run phases.
+        """Return a manager without a session that can run phases.
 
         Args:
-            isolation: The executor of scripts, by its name.
+            isolation: The name of the executor of scripts.
         """
         if self.outside.executor is not None:
             return self.keeping_manager(executor=self.outside.executor)
@@ -235,21 +236,21 @@ class Cli:
 
     @property
     def briefing_shows(self) -> tuple[str, ...]:
-        """What briefings show, as the configuration says; the default where that can't be used."""
+        """The parts that briefings show; the default if the configuration can't be used."""
         from ...base.settings.choices import DEFAULT_PARTS
 
         return DEFAULT_PARTS if self.usable is None else self.usable.briefing.shows
 
     def jail(self) -> JailPolicy | None:
-        """Return what commands in a jail may use and see, where the configuration says it."""
+        """Return the limits and visible paths of jailed commands, if configured."""
         from ...wiring.bootstrap import configured_jail
 
         return configured_jail(self.configuration)
 
     def command(self, *words: str) -> str:
-        """Return a command line that selects the same sessions as this one; no password is in it.
+        """Return a command line, without a password, that selects the same sessions as this one.
 
-        What a variable or the configuration says already, it does not repeat.
+        Omits what a variable or the configuration already selects.
         """
         start = ["agentforge"]
         base = str(self.base) if self.base_given and self.base is not None else None
@@ -263,12 +264,12 @@ class Cli:
     def load(
         self, shortened: str, *, manager: SessionManager | None = None
     ) -> tuple[SessionManager, SessionContext]:
-        """Load a session by its id or a part of it, with a manager of `manager()` by default.
+        """Load a session by its id or a part of it; `manager()` makes the manager by default.
 
         Raises:
-            SessionNotFound: There is none.
-            AmbiguousId: There are several.
-            SessionCorrupted: Its file is no session.
+            SessionNotFound: No session matches.
+            AmbiguousId: Several sessions match.
+            SessionCorrupted: Its file does not hold a session.
         """
         from ...harness import SessionNotFound
 
@@ -280,12 +281,12 @@ class Cli:
         return manager, session
 
     def own_id(self, shortened: str) -> str:
-        """Return the id of a session of this person's, by it or a part of it.
+        """Return the whole id of one of this person's sessions, from the id or a part of it.
 
         Raises:
-            SessionNotFound: There is none.
-            AmbiguousId: There are several.
-            SessionNotAdopted: It is not this person's.
+            SessionNotFound: No session matches.
+            AmbiguousId: Several sessions match.
+            SessionNotAdopted: The session is not this person's.
         """
         from ...harness.session_ports import require_own
 
@@ -303,14 +304,14 @@ class Cli:
         three times.
 
         Raises:
-            SessionConflict: Another process changed it first each time.
+            SessionConflict: Another process changed the session first each time.
         """
         from ...harness.services.session_recording import despite_conflicts
 
         manager, session = self.load(shortened)
 
         def reload() -> bool:
-            manager.reload()  # in place: `session` is as it is on disk
+            manager.reload()  # in place: `session` now has the state on disk
             return True
 
         despite_conflicts(lambda: act(manager), again=reload, attempts=_REPEATS + 1)
@@ -321,11 +322,11 @@ def cli_of(context: typer.Context, *, json: bool = False) -> Cli:
     """Return the global options, with the command's own `--json` applied.
 
     Raises:
-        InvalidConfiguration: The configuration can't be used, and the command does not do without.
+        InvalidConfiguration: The configuration can't be used, and the command needs it.
     """
     root = context.find_root()
     cli = root.obj
-    assert isinstance(cli, Cli)  # noqa: S101 (the callback of the application made it)
+    assert isinstance(cli, Cli)  # noqa: S101 (the application's callback created it)
     fault = cli.configured
     if isinstance(fault, AgentForgeError) and root.invoked_subcommand not in _DESPITE_FAULTS:
         raise fault

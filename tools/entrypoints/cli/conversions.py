@@ -1,8 +1,8 @@
-"""Values of options that need no conversion are not converted.
+"""Skip the conversion of option values that need none.
 
-typer converts each value by pydantic, which takes as long to load as typer itself; most options are
-not given at all, and most of what is given is plain text, a number or a path. What is not
-beyond doubt is left to typer, and so are all refusals.
+typer converts each value with pydantic, which takes as long to load as typer itself. Most options
+are not given at all, and most given values are plain text, a number or a path. typer still converts
+every value whose result is not certain, and makes all refusals.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any, Final
 from typer.core import TyperCommand
 
 _CONVERSION: Final = "_runtime_param"
-"""Where a parameter of typer keeps its conversion, or None until it is first needed.
+"""Attribute of a typer parameter that holds its conversion; None until first needed.
 
-The name is private to typer: where a version has none, every value is converted by typer.
+The name is private to typer: in a version without it, typer converts every value.
 """
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,14}")
 _CHECKS: Final = (
     *(("exists", False), ("writable", False), ("resolve_path", False)),
     *(("path_type", None), ("file_okay", True), ("dir_okay", True)),
 )
-"""What typer checks of a path beyond its being readable, by default."""
+"""Default settings of typer's path checks, apart from readability."""
 _UNSURE: Final = object()
 
 
 class SparingCommand(TyperCommand):
-    """A command that converts what needs it."""
+    """Command that converts only the values that need it."""
 
     def get_params(self, ctx: Any) -> Any:
         """Return the command's options, with `--help`."""
@@ -40,17 +40,17 @@ class SparingCommand(TyperCommand):
 
 
 def spare_conversions(parameters: Iterable[Any]) -> None:
-    """Let parameters convert a value only where the result is not certain."""
+    """Make parameters load their conversion only for values whose result is not certain."""
     for one in parameters:
         if getattr(one, _CONVERSION, one) is None and hasattr(one, "get_runtime_param"):
             setattr(one, _CONVERSION, _Sparing())
 
 
 class _Sparing:
-    """Stands where a parameter's conversion will be, until a value needs it."""
+    """Placeholder of a parameter's conversion until a value needs it."""
 
     def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
-        """Return a value as the parameter's type."""
+        """Return the value converted to the parameter's type."""
         several = param.multiple or param.nargs == -1
         if value is None:
             return () if several else None
@@ -62,11 +62,11 @@ class _Sparing:
 
 
 def _plain(value: Any, wanted: Any) -> Any:
-    """Return what a value is surely converted to, or `_UNSURE`."""
+    """Return the converted value, or `_UNSURE` if the result is not certain."""
     kind, info = wanted.annotation, wanted.parameter_info
     if info.parser is not None:
         return _UNSURE
-    if kind is int and type(value) is int:  # a default: what is typed is text
+    if kind is int and type(value) is int:  # a default: typed values are text
         return value
     if kind is Path:
         return _plain_path(os.fspath(value), info)

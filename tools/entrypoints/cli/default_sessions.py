@@ -1,4 +1,4 @@
-"""Which sessions a command line is about that names none, or is still being typed."""
+"""Sessions of a command line that names none, or that is still being typed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ def default_base(configuration: Configuration | None = None) -> Path | None:
 
 
 def sessions_brought(base: Path | None, *, named: bool) -> LocalSessions | None:
-    """Return the sessions that came with the project's repository; None if there is no such place.
+    """Return the sessions that came with the project's repository, or None.
 
-    They are where the project's own would be, in its `.agentforge`, and commands go by others.
+    They are in the project's `.agentforge`, where its own would be; commands use others. Return
+    None if there are none or if the command line names its sessions.
 
     Args:
-        base: Where the command's sessions are.
-        named: Whether the command line says where.
+        base: The directory of the command's sessions.
+        named: Whether the command line names the sessions.
     """
     from ...fleet.stores import open_folder
     from ...harness.store.sessions_place import brought_with, sessions_directory
@@ -40,10 +41,10 @@ def sessions_brought(base: Path | None, *, named: bool) -> LocalSessions | None:
 
 
 def sessions_being_typed(context: typer.Context) -> LocalSessions:
-    """Return the sessions that a command line which is being typed is about; the caller closes it.
+    """Return the sessions of a command line that is being typed; the caller closes them.
 
     Raises:
-        AgentForgeError: The configuration, or the store, can't be used.
+        AgentForgeError: The configuration or the store can't be used.
     """
     from ...base.settings.configuration import load_configuration
     from ...fleet.stores import open_sessions

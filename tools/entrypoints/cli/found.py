@@ -1,4 +1,4 @@
-"""What a search found, as lines for people and as a document for programs."""
+"""Results of a search, as lines for people and as a document for programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLACE_WIDTH: Final = 12
 def show_found(
     cli: Cli, found: Found, manager: harness.SessionManager, questions: QuestionSessions
 ) -> None:
-    """Write what was found, each with its passages, their words in colour in a terminal."""
+    """Write each result with its passages; a terminal shows the words in colour."""
     now = cli.outside.clock()
     for one in found.matches:
         if isinstance(one, SessionMatch):
@@ -74,7 +74,7 @@ def _passage_line(passage: Passage) -> Text:
 def found_document(
     found: Found, asked: SearchWords, manager: harness.SessionManager, questions: QuestionSessions
 ) -> dict[str, Any]:
-    """Return what was found as JSON shows it."""
+    """Return the results as a JSON document."""
     return {
         "base": manager.store.where,
         "questions": questions.where,

@@ -1,4 +1,4 @@
-"""Files that a person names on the command line, read up to a limit."""
+"""Read files that the command line names, up to a limit."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ STANDARD_INPUT = Path("-")
 
 
 def read_given(path: Path, *, option: str, most: int) -> bytes:
-    """Return what a file holds, or standard input where its name is `-`.
+    """Return the content of a file, or of standard input if its name is `-`.
 
     Args:
-        path: The file; a pipe will do.
-        option: The option that names it, for the message.
-        most: The most that it may hold, in bytes.
+        path: The file, which may be a pipe.
+        option: The option that names it, for the error message.
+        most: The largest content, in bytes.
 
     Raises:
-        typer.BadParameter: It can't be read, or holds more.
+        typer.BadParameter: It can't be read, or its content is larger.
     """
     too_large = typer.BadParameter(
         f"{path} has more than {most:,} bytes, the limit", param_hint=option
@@ -44,10 +44,10 @@ def read_given(path: Path, *, option: str, most: int) -> bytes:
 
 
 def read_given_text(path: Path, *, option: str, most: int) -> str:
-    """Return the text of a file likewise.
+    """Return the text of a file, as `read_given` returns its bytes.
 
     Raises:
-        typer.BadParameter: It can't be read, is not UTF-8, or holds more.
+        typer.BadParameter: It can't be read, is not UTF-8, or its content is larger.
     """
     data = read_given(path, option=option, most=most)
     try:

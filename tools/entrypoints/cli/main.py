@@ -1,4 +1,4 @@
-"""The application `agentforge`: global options, commands, and the boundary where errors end."""
+"""The application `agentforge`: global options, commands, and the boundary that handles errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FILES_OF_PEOPLE = frozenset({"InvalidConfiguration", "InvalidWorkflow", "Invali
 _LINE = re.compile(r"line (\d+): ")
 _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
 _OWN_FIELDS: Final = frozenset({"type", "message", "exit_code"})
-"""Fields of the JSON of every error, which hide those of the same names that an error has."""
+"""Fields of every error's JSON; they hide an error's own fields of the same names."""
 
 _LISTED: Final = (
     ("init", "setup.project", "Begin a project: configuration, specification, workflow."),
@@ -94,9 +94,9 @@ _LISTED: Final = (
     ("ui", "people.screens", "Show all sessions in a browser on this machine."),
     ("sandbox", "sandbox.group:group", "Run code in the sandbox; list and change its files."),
 )
-"""Each command, its module in `entrypoints.cli.commands` and its help, in the list's order.
+"""Each command, its module in `entrypoints.cli.commands` and its help, in the order listed.
 
-The function has the command's name where none is said.
+The function has the command's name unless one is named.
 """
 
 
@@ -184,11 +184,11 @@ def _global_options(
 
 
 _TELL_THEMSELVES: Final = frozenset({"init", "trust", "doctor"})
-"""The commands that say themselves what of the project's configuration does not hold."""
+"""Commands that report by themselves which parts of the project's configuration are invalid."""
 
 
 def _configured() -> Configuration | AgentForgeError | None:
-    """Return the project's configuration, or why it can't be used; None where there is none."""
+    """Return the project's configuration, the error that makes it unusable, or None."""
     folders = (find_data_folder(Path.cwd()), configuration_folder())
     files = [folder / "config.toml" for folder in folders if folder is not None]
     if not os.environ.get("AGENTFORGE_CONFIG") and not any(map(os.path.lexists, files)):
@@ -208,11 +208,11 @@ def _configured() -> Configuration | AgentForgeError | None:
 def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
     """Run one command line and return its exit code.
 
-    Every error ends here: as one line that says what to do or, with `--json`, as a JSON document.
+    Reports every error itself: as one line that says what to do or, with `--json`, as JSON.
 
     Args:
         arguments: The command line without the program's name.
-        outside: The clock and the pause; the real ones by default.
+        outside: The clocks, the pause and the executors; the real ones by default.
     """
     as_json = _wants_json(arguments)
     code: int
@@ -222,7 +222,7 @@ def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
         )
         code = value if isinstance(value, int) else ExitCode.OK
         if code == ExitCode.INTERRUPTED and not isinstance(code, GuestExit):
-            _report_error(Interrupted(), as_json=as_json)  # what the framework makes of Ctrl-C
+            _report_error(Interrupted(), as_json=as_json)  # how the framework reports Ctrl-C
     except (KeyboardInterrupt, typer.Abort):
         code = _report_error(Interrupted(), as_json=as_json)
     except Exception as error:  # noqa: BLE001 (the boundary: every error is reported in one line)
@@ -230,7 +230,7 @@ def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
     return _flushed(code)
 
 
-# Who runs several command lines in one process makes each command that they name once.
+# A process that runs several command lines builds each command that they name once.
 _command = functools.cache(functools.partial(typer.main.get_command, app))
 
 
@@ -238,7 +238,7 @@ def main() -> None:
     """Run the command line of this process."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (for good)
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (until the end)
         reconfigure = getattr(getattr(sys, name), "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
@@ -252,7 +252,7 @@ def main() -> None:
         for module, end in _ENDS:
             if module in sys.modules:
                 getattr(sys.modules[module], end)()
-    if "wasmtime" in sys.modules:  # only then is the engine's threads' end of any concern
+    if "wasmtime" in sys.modules:  # only then does the end of the engine's threads matter
         from ...sandbox import end_process
 
         end_process(code)
@@ -263,12 +263,12 @@ _ENDS: Final = (
     ("agentforge_sessions.sandbox.interpreters.process_pool", "close_pool"),
     ("agentforge_sessions.integrations.telemetry", "end_telemetry"),
 )
-"""What ends a loaded module: the open interpreters, while the engine beneath them still works; then
-traces that are not sent yet, within a bound."""
+"""Closers of loaded modules: first the open interpreters, while their engine still works; then the
+traces that are not sent yet, within a time limit."""
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Return whether errors are written as JSON, also those raised before options are parsed."""
+    """Return whether errors are written as JSON, even those raised before options are parsed."""
     return "--json" in takewhile(lambda one: one != "--", arguments)
 
 
@@ -303,7 +303,7 @@ def _report_error(error: BaseException, *, as_json: bool) -> ExitCode:
 
 
 def _fault_lines(error: BaseException) -> list[str]:
-    """Write each fault of a person's own file as `file:line: …`, as compilers do."""
+    """Return each fault of a person's own file as `file:line: …`, as compilers write it."""
     path, faults = getattr(error, "path", None), getattr(error, "faults", ())
     if path is None or type(error).__name__ not in _FILES_OF_PEOPLE:
         return []
@@ -333,7 +333,7 @@ def _message(error: BaseException, code: ExitCode) -> str:
 
 
 def _flushed(code: int) -> int:
-    """Flush the output while an error can still be reported."""
+    """Flush the output while an error can still be reported; return the exit code."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -1,7 +1,7 @@
-"""Groups that load the module of a command, and build the command, on demand.
+"""Groups that load a command's module and build the command on demand.
 
-A command line asks for one of some forty. Loading the modules of all, and making each option of
-each command, takes longer than most of them work.
+A command line uses one of some forty commands. Loading all their modules and building every option
+takes longer than most commands run.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .signatures import expanded
 
 
 class ListedCommand(NamedTuple):
-    """A command in a list.
+    """Entry of a command in a group's list.
 
     Attributes:
-        target: Its function or its group, as `module:attribute`.
+        target: Its function or group, as `module:attribute`.
         text: Its help.
     """
 
@@ -56,7 +56,7 @@ class _Commands(Mapping[str, Any]):
         return len(self._texts)
 
     def described(self) -> dict[str, Any]:
-        """Return the commands as a list needs them: with their help alone, and none loaded."""
+        """Return the commands for a list: with their help alone, without loading one."""
         added = {one.name: f"Added by {one.package}." for one in self.register.foreign()}
         return {
             name: TyperCommand(name, short_help=text, params=[])
@@ -65,10 +65,10 @@ class _Commands(Mapping[str, Any]):
 
 
 class GroupOnDemand(TyperGroup):
-    """A group of commands, which a subclass names.
+    """Group of the commands that a subclass names.
 
     Attributes:
-        group: The group of plugins that other packages add to, or "".
+        group: The plugin group to which other packages add commands, or "".
         listed: The commands of this package.
     """
 
@@ -81,7 +81,7 @@ class GroupOnDemand(TyperGroup):
         self.commands = cast("MutableMapping[str, Any]", self._on_demand)
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the group's own options, with those for the shell's completion."""
+        """Return the group's own options, with those for shell completion."""
         found = super().get_params(ctx)
         spare_conversions(found)
         return found
@@ -109,7 +109,7 @@ def new_group(
     Args:
         name: The group's name.
         commands: Its commands, as `commands_in` returns them.
-        callback: What is called before each command, and without one; shows the help by default.
+        callback: Called before each command, and if there is no command; shows the help by default.
         kind: The kind of group.
         texts: Its texts, as `typer.Typer` takes them.
     """
@@ -134,7 +134,7 @@ def commands_in(package: str, table: Iterable[tuple[str, str, str]]) -> dict[str
 
     Args:
         package: The package of the modules.
-        table: The name, the module and the help of each. Its function has the command's name, or
+        table: The name, module and help of each. The function has the command's name unless it
             follows the module after a colon.
     """
     return {
@@ -144,7 +144,7 @@ def commands_in(package: str, table: Iterable[tuple[str, str, str]]) -> dict[str
 
 
 def _make(name: str, found: CommandInfo | TyperInfo | typer.Typer | Callable[..., None]) -> Any:
-    """Return one command or group, with its options."""
+    """Build one command or group with its options."""
     style: Any = {"pretty_exceptions_short": True, "rich_markup_mode": None}
     if isinstance(found, typer.Typer):
         found = TyperInfo(found)
@@ -164,9 +164,9 @@ def _added_by(plugin: Plugin) -> CommandInfo | TyperInfo:
     """Return the command that another package's plugin adds to an application.
 
     Raises:
-        PluginUnusable: It adds none of its name, or can't be loaded.
+        PluginUnusable: It adds no command of its name, or can't be loaded.
     """
-    if plugin.target not in _parts:  # one that has several commands is asked once
+    if plugin.target not in _parts:  # an application of several commands is asked once
         part = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
         plugin.load()(part)
         _parts[plugin.target] = part

@@ -1,4 +1,4 @@
-"""Options: how they are declared, those that many commands have, and how values are read."""
+"""Options: declarations, those that many commands share, and parsing of values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ...harness.domain.session_data import SessionLabels
 
 QUESTIONS_OPTION: Final = "--questions"
-"""The option of every command that works with question sessions."""
+"""Option of every command that works with question sessions."""
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _PART: Final = r"(?:\d{1,12}(?:\.\d{1,6})?)[smhdw]"
 _SIZE: Final = re.compile(r"(?i)(\d{1,15})\s*(?:(k|m|g|t)(i?)b?|b)?")
@@ -23,12 +23,12 @@ _POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def option(usage: str, text: str, default: Any = None, **more: Any) -> Any:
-    """Return an option of a command, of a group, or of a type that several of them have.
+    """Return an option of a command, of a group, or of a type that several of them share.
 
     Args:
-        usage: Its names and what it takes, as in `-r, --reason TEXT`.
+        usage: Its names and its value, as in `-r, --reason TEXT`.
         text: Its help, which does not show the default.
-        default: Its value where it is not given; `...` where it has to be.
+        default: Its value if it is not given; `...` if it is required.
         more: Further settings of `typer.Option`.
     """
     words = usage.replace(", ", " ").split()
@@ -39,7 +39,7 @@ def option(usage: str, text: str, default: Any = None, **more: Any) -> Any:
 
 
 def flag(usage: str, text: str, *, default: bool = False, **more: Any) -> Any:
-    """Return an option that takes no value."""
+    """Return an option without a value."""
     return option(usage, text, default, **more)
 
 
@@ -49,19 +49,19 @@ def argument(metavar: str, text: str, default: Any = ..., **more: Any) -> Any:
     Args:
         metavar: Its name in the help.
         text: Its help, which does not show the default.
-        default: Its value where it is not given; it has to be by default.
+        default: Its value if it is not given; it is required by default.
         more: Further settings of `typer.Argument`.
     """
     return typer.Argument(default, metavar=metavar, help=text, **{"show_default": False, **more})
 
 
 def misuse(name: str, text: str) -> typer.BadParameter:
-    """Return the error of an option or argument that can't be taken as it was given."""
+    """Return the error for an option or argument whose given value is unusable."""
     return typer.BadParameter(text, param_hint=name)
 
 
 def complete_session_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Return the sessions whose ids begin with `incomplete`, for completion."""
+    """Return the sessions whose ids begin with `incomplete`, for shell completion."""
     from ...harness import SessionSummary
     from .default_sessions import sessions_being_typed
 
@@ -76,7 +76,7 @@ def complete_session_ids(context: typer.Context, incomplete: str) -> list[tuple[
                 else:
                     about = "unreadable"
                 found.append((one.session_id, about if about.isascii() else ""))
-    except Exception:  # noqa: BLE001 (a shell that is being typed in must see no error)
+    except Exception:  # noqa: BLE001 (completion must not print an error into the command line)
         return []
     return found
 
@@ -112,7 +112,7 @@ QuestionsDirectory = Annotated[
 
 @frozen
 class QuestionPlace:
-    """Where the question sessions of a command are."""
+    """The directory of a command's question sessions."""
 
     directory: QuestionsDirectory
     shared: bool = flag(
@@ -123,19 +123,19 @@ class QuestionPlace:
 
     @property
     def path(self) -> Path | None:
-        """The directory that was named, or None if none was.
+        """The named directory, or None.
 
         Raises:
-            typer.BadParameter: It is empty, or two were named.
+            typer.BadParameter: The name is empty, or two directories were named.
         """
         return questions_directory(self.directory, shared=self.shared)
 
 
 def questions_directory(given: str | None, *, shared: bool = False) -> Path | None:
-    """Return the directory that `--questions` or `--shared` names, or None if neither was given.
+    """Return the directory that `--questions` or `--shared` names; None if neither was given.
 
     Raises:
-        typer.BadParameter: It is empty, or both were given.
+        typer.BadParameter: The name is empty, or both were given.
     """
     if shared:
         from ...questions import shared_directory
@@ -152,7 +152,7 @@ def questions_directory(given: str | None, *, shared: bool = False) -> Path | No
 
 
 class InvalidDuration(typer.BadParameter):
-    """A text that is no duration."""
+    """The text is not a duration."""
 
     def __init__(self, given: str, reason: str) -> None:
         super().__init__(
@@ -166,10 +166,10 @@ def parse_duration(text: str) -> timedelta:
     """Read a duration.
 
     Args:
-        text: One or more numbers, each with a unit of s, m, h, d or w, the larger units first.
+        text: One or more numbers, each with a unit of s, m, h, d or w, larger units first.
 
     Raises:
-        InvalidDuration: It is none.
+        InvalidDuration: The text is not a duration.
     """
     compact = text.strip().lower()
     if not compact.isascii() or not re.fullmatch(f"(?:{_PART})+", compact):
@@ -185,13 +185,13 @@ def parse_duration(text: str) -> timedelta:
 
 
 def parse_size(text: str) -> int:
-    """Read a number of bytes: a KB is 1,000 of them, a KiB 1,024.
+    """Read a number of bytes; a KB is 1,000 bytes, a KiB 1,024.
 
     Args:
-        text: A whole number, with a unit or without.
+        text: A whole number, with or without a unit.
 
     Raises:
-        typer.BadParameter: It is none.
+        typer.BadParameter: The text is not a size.
     """
     found = _SIZE.fullmatch(text.strip()) if text.isascii() else None
     if found is None:
@@ -216,10 +216,10 @@ METADATA: Final = option(
 
 
 def parse_metadata(given: list[str] | None) -> dict[str, Any]:
-    """Read the fields that `--metadata` names, the later ones of a name last.
+    """Read the fields that `--metadata` names; the last one of a name counts.
 
     Raises:
-        typer.BadParameter: One has no name.
+        typer.BadParameter: A field has no name.
     """
     import json
 
@@ -239,17 +239,17 @@ def parse_metadata(given: list[str] | None) -> dict[str, Any]:
 
 @frozen
 class Labels:
-    """What people call a session, find it by and keep with it."""
+    """Title, tags and metadata that people give a session."""
 
     title: str | None = option("--title TEXT", "What people call the session: one line.")
     tags: list[str] | None = TAGS
     metadata: list[str] | None = METADATA
 
     def of_session(self) -> SessionLabels:
-        """Return the labels that a session is to begin with.
+        """Return the labels for a new session.
 
         Raises:
-            typer.BadParameter: One of the metadata has no name.
+            typer.BadParameter: A metadata field has no name.
         """
         from ...harness.domain.session_data import SessionLabels
 

@@ -1,4 +1,4 @@
-"""What an agent is shown of the project: gathered, listed before the first call, or only shown."""
+"""Project context that agents see: gathered, listed before the first call, or only previewed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 @frozen
 class ShownContext:
-    """What is shown of a project.
+    """Context of a project, and its origin.
 
     Attributes:
-        what: What it is.
-        origin: Whose files they are, in words.
+        what: The context.
+        origin: The owner of the files, in words.
     """
 
     what: Context
@@ -36,7 +36,7 @@ class ShownContext:
 
 @frozen
 class ContextOptions:
-    """What the command line names of the project, and of the agent's role."""
+    """Options that select the project's context and the agent's role."""
 
     context_files: list[str] | None = option(
         "--context GLOB",
@@ -50,27 +50,27 @@ class ContextOptions:
     )
 
     def with_role(self, cli: Cli, workflow: Workflow) -> Workflow:
-        """Return a workflow with the role that was asked for."""
+        """Return the workflow with the role that the options name."""
         role = self.role if self.role is not None else cli.configuration.context.role
         if self.role is not None and not self.role.strip():
             raise misuse("--role", "the role is empty")
         return workflow if role is None else evolve(workflow, role=role)
 
     def asked_for(self, cli: Cli, named: tuple[str, ...] = ()) -> bool:
-        """Return whether anything asks for some of the project to be shown."""
+        """Return whether an option, the specification or the configuration asks for context."""
         enabled = cli.configuration.context.enabled
         return bool(enabled or self.context_files or self.rules is not None or named)
 
     def gather(
         self, cli: Cli, named: tuple[str, ...] = (), *, files: tuple[Path, str] | None = None
     ) -> ShownContext | None:
-        """Gather what is shown of the project; None where nothing asks for it.
+        """Gather the project's context; return None if nothing asks for it.
 
         Args:
             cli: The global options.
-            named: The globs that the specification names.
-            files: The files that the session begins with, and whose they are; those of the
-                project as they stand if None.
+            named: The specification's globs.
+            files: The files that the session begins with, and their owner; the project's current
+                files if None.
 
         Raises:
             typer.BadParameter: A glob or the rules can't be used.
@@ -102,7 +102,7 @@ class ContextOptions:
 
     @staticmethod
     def _folder(cli: Cli) -> Path:
-        """Return the folder that is shown: the project's, else this one."""
+        """Return the folder of the context: the project's, else the working directory."""
         from ...base.data_folder import data_folder_above
 
         above = data_folder_above(Path.cwd())
@@ -131,7 +131,7 @@ def _about(cli: Cli) -> str | None:
 
 
 def list_context(cli: Cli, context: ShownContext | None) -> None:
-    """Say on standard error what of the project each prompt shows, before anything is sent."""
+    """List on standard error the context that each prompt shows, before anything is sent."""
     for line in () if context is None else _lines(context):
         cli.output.remark(line)
 
@@ -144,14 +144,14 @@ def show_plan(
     budget: int | None,
     files: tuple[Path, str] | None = None,
 ) -> None:
-    """Show what would be sent, and what the first call would take; nothing is begun.
+    """Show what would be sent and what the first call would cost; create nothing.
 
     Args:
         cli: The global options.
-        work: What would be begun.
-        context: What is shown of the project.
-        budget: Tokens allotted; the workflow's if None.
-        files: The files that the session would begin with, where it is of a repository.
+        work: The agent's work.
+        context: The project's context.
+        budget: Allotted tokens; the workflow's if None.
+        files: The files that a session of a repository would begin with.
     """
     from ...harness.views.briefing import most_tokens
     from ...workflows.job import Job
@@ -186,7 +186,7 @@ def show_plan(
 
 
 def _texts(folder: Path, paths: Iterable[str]) -> dict[str, str]:
-    """Return those of some files that are there and are text."""
+    """Return the text of each file that exists and is text."""
     from ...base.files import OsFileSystem
     from ...workflows.prompts.context_folder import NotShown, context_folder
 

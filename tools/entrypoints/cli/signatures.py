@@ -1,8 +1,8 @@
-"""Commands as plain functions, and the options that typer is to read from them.
+"""Commands as plain functions, and the options that typer reads from them.
 
 A command takes the global options as a `Cli`, a group of options as an instance of an attrs class
-whose fields are options, and a single option as itself. typer knows nothing of groups: it is shown
-a function with the options of all of them.
+whose fields are options, and a single option as itself. typer has no groups: it gets a function
+that has the options of all of them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _AS_JSON: Final = flag("--json", "Write JSON for programs, including errors.")
 
 
 def expanded(act: Callable[..., None]) -> Callable[..., None]:
-    """Return a command's function as typer reads it: with an option for each field of its groups.
+    """Return a function for typer that has an option for each field of a command's groups.
 
-    `--json` comes with the global options.
+    A command with global options gets `--json`.
     """
     hints = get_type_hints(act, include_extras=True)
     del hints["return"]
@@ -59,7 +59,7 @@ _hints = cache(partial(get_type_hints, include_extras=True))
 
 
 def _parameters(name: str, hint: Any, default: Any) -> Iterator[inspect.Parameter]:
-    """Yield the options of a parameter: of a group those of its fields, groups again or not."""
+    """Yield a parameter's options; a group yields those of its fields, recursively."""
     if hint is Cli:
         return
     if not has(hint):
@@ -78,7 +78,7 @@ def _made(name: str, hint: Any, given: Mapping[str, Any]) -> Any:
 
 
 def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
-    """Return a parameter in the one form of the two that typer knows: the option is its default."""
+    """Return a parameter in the form that typer reads: with the option as its default."""
     if get_origin(hint) is Annotated:
         hint, *notes = get_args(hint)
         default = next((one for one in notes if isinstance(one, ParameterInfo)), default)
@@ -88,9 +88,9 @@ def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
 
 
 def given(group: Any) -> list[str]:
-    """Return the names of the options of a group that were given: those that are not the default.
+    """Return the names of a group's options that differ from their defaults.
 
-    An argument is named as the help names it.
+    An argument has its name in the help.
     """
     return [
         (option.param_decls or [option.metavar])[0]

@@ -1,4 +1,4 @@
-"""What the person trusts of a project, with the workflow and the rules that its file names."""
+"""Trust in a project's configuration, and in the workflow and rules that it names."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 @frozen
 class NamedFile:
-    """A file that a configuration names, and that is used without the person naming it.
+    """File that a configuration names, used without being named by the person.
 
     Attributes:
-        path: Where it is.
-        content: What of it counts: the workflow with every script in it, or the rules.
+        path: The file.
+        content: What is trusted: the workflow with every script in it, or the rules.
     """
 
     path: Path
@@ -44,11 +44,11 @@ class NamedFile:
 
 
 def named_files(values: Mapping[str, Any], root: Path) -> dict[str, NamedFile]:
-    """Read what a configuration names, by key: what a person looks at, and then trusts.
+    """Read the files that a configuration names, by key, for a person to review and trust.
 
     Raises:
         ReadError: A file can't be read.
-        InvalidWorkflow: The workflow is none.
+        InvalidWorkflow: The file is not a workflow.
     """
     found = {}
     workflow, rules = workflow_path(values, root), rules_path(values, root)
@@ -68,21 +68,21 @@ def trust_file(
     now: datetime,
     environment: Mapping[str, str] = os.environ,
 ) -> TrustRecord:
-    """Trust a configuration file with this content, and what it names with the content read of it.
+    """Record trust in a configuration file with this content, and in the files as read.
 
     Raises:
-        ReadError: It is reached through a link.
-        WriteError: The record can't be kept.
+        ReadError: The file is reached through a link.
+        WriteError: The record can't be saved.
     """
     digests = {key: digest_of(one.content) for key, one in named.items()}
     return TrustRecords(environment).add(path, data, now=now, named=digests)
 
 
 def trust_scaffold(folder: Path, files: Iterable[PlannedFile], *, now: datetime) -> None:
-    """Trust the configuration that `init` has just written for the person, and nothing else.
+    """Record trust in the configuration that `init` has just written, and in nothing else.
 
     Raises:
-        WriteError: The record can't be kept.
+        WriteError: The record can't be saved.
     """
     for one in files:
         if one.is_written and one.path == str(DEFAULT_PATH):
@@ -92,19 +92,19 @@ def trust_scaffold(folder: Path, files: Iterable[PlannedFile], *, now: datetime)
 
 
 def workflow_path(values: Mapping[str, Any], root: Path) -> Path | None:
-    """Return the workflow that a document names, or None."""
+    """Return the path of the workflow that a document names, or None."""
     run = values.get("run")
     named = run.get("workflow") if isinstance(run, dict) else None
     return root / named if isinstance(named, str) and named.strip() else None
 
 
 def require_trusted(configuration: Configuration, workflow: Workflow) -> None:
-    """Refuse a workflow that a trusted file names, and that is another one than was trusted.
+    """Raise if a trusted file's workflow differs from the one that was trusted.
 
-    What was loaded is judged, with every script in it, so no change in between matters.
+    Compares the loaded workflow with every script in it, so later changes on disk don't matter.
 
     Raises:
-        ChangedSinceTrusted: It is.
+        ChangedSinceTrusted: It differs.
     """
     wanted = configuration.trusted_workflow
     if wanted is not None and wanted != _digest(workflow):
@@ -114,10 +114,10 @@ def require_trusted(configuration: Configuration, workflow: Workflow) -> None:
 
 
 def require_trusted_rules(configuration: Configuration, path: Path, data: bytes) -> None:
-    """Refuse rules that a trusted file names, and that are others than were trusted.
+    """Raise if a trusted file's rules differ from those that were trusted.
 
     Raises:
-        ChangedSinceTrusted: They are.
+        ChangedSinceTrusted: They differ.
     """
     wanted = configuration.trusted_rules
     if wanted is not None and path == configuration.context.rules and wanted != digest_of(data):

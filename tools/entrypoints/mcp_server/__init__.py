@@ -3,8 +3,8 @@
     agentforge mcp                 # over standard input and output
     agentforge mcp --http          # streamable HTTP on loopback
 
-`mcp_server.serving` runs it. Importing this package loads neither the `mcp` SDK nor anything
-else that is optional; `require_sdk` says whether the SDK is there.
+`mcp_server.serving` runs it. Importing this package loads neither the `mcp` SDK nor any other
+optional dependency; `require_sdk` checks that the SDK is installed.
 """
 
 from __future__ import annotations

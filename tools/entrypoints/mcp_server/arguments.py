@@ -1,7 +1,7 @@
-"""What tools take: the types of their arguments, with limits, and the check that calls must pass.
+"""Argument types of the tools, with limits, and the validation of calls.
 
-A tool's schema is made from its signature, so what is written here is what clients read. The SDK
-speaks pydantic; its values go no further than this package.
+A tool's schema is made from its signature, so clients read the text written here. The SDK uses
+pydantic; its values stay within this package.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from ...questions import QuestionsConfig
 from .errors import InvalidArguments
 
 MAX_DEADLINE_S: Final = 3_600.0
-"""Longest time that one call may let code run, in seconds."""
+"""The longest time that one call may let code run, in seconds."""
 MAX_WAIT_S: Final = 86_400.0
-"""Longest time that one call may wait for a person, in seconds."""
+"""The longest time that one call may wait for a person, in seconds."""
 MAX_LISTED: Final = 200
 MAX_QUESTIONS: Final = 50
-"""Most questions that are looked at; the schema names the configured limit, which asking checks."""
+"""The most questions examined; the schema has the configured limit, which asking checks."""
 STRICT: Final = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
-"""Unknown arguments are refused, and so is another type: no `true`, "5" or 5.0 for an integer."""
+"""Refuses unknown arguments and other types: no `true`, "5" or 5.0 for an integer."""
 
 RESULT_ACTIONS: Final = ("phase_succeeded", "phase_failed")
-"""Actions that say how an attempt at a phase ended."""
+"""Actions that record the end of an attempt at a phase."""
 _RESERVED_ACTIONS: Final = (
     *("agent_", "budget_", "checkpoint", "inputs_placed", "phase_"),
     *("question_", "questions_", "retry_reason", "session_"),
@@ -63,7 +63,7 @@ Phase = Annotated[
 
 
 def _own_action(action: str) -> str:
-    """Refuse the actions that the harness and its runners write, and read, themselves."""
+    """Refuse the actions that the harness and its runners write and read themselves."""
     if action not in RESULT_ACTIONS and action.startswith(_RESERVED_ACTIONS):
         raise ValueError(
             f"{action!r} is an action that the harness writes itself; name another one, or use "
@@ -168,10 +168,10 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def checked(tool: str, model: type[_Model], given: Mapping[str, Any] | None) -> _Model:
-    """Return a tool's arguments, checked.
+    """Return a tool's arguments, validated.
 
     Raises:
-        InvalidArguments: With everything that is wrong.
+        InvalidArguments: Names every fault.
     """
     try:
         return model.model_validate(dict(given or {}))

@@ -1,7 +1,7 @@
-"""One call of a tool: its turn at a session, its progress, and where its work runs.
+"""Run one call of a tool: its turn at a session, its progress, and its worker threads.
 
-Everything that may block runs on a worker thread, so that the server answers others meanwhile. A
-call whose client cancelled, disconnected or died is cancelled where it stands.
+Everything that may block runs on a worker thread, so that the server can answer other calls. A call
+whose client cancelled, disconnected or died is cancelled at once.
 """
 
 from __future__ import annotations
@@ -19,45 +19,44 @@ from mcp.server.mcpserver import Context
 _Result = TypeVar("_Result")
 
 PROGRESS_INTERVAL_S: Final = 3.0
-"""How often a call that waits says that it still does, in seconds.
+"""Interval between progress reports of a waiting call, in seconds.
 
-Clients give up on a call that stays silent; the SDKs' usual limit is 60 seconds, and progress
-resets it in those that can.
+Clients give up on a silent call; the SDKs' usual limit is 60 seconds, and progress resets it in
+clients that support that.
 """
 QUICK_THREADS: Final = 16
 CODE_THREADS: Final = 4
-"""How many pieces of code run at once; further ones wait for their turn."""
+"""The most pieces of code that run at once; further ones wait."""
 
 _AT_ONCE: Final = nullcontext()
 
 Call = Context[Any, Any]
-"""One call of a tool, as the SDK gives it to those that ask for it in their signature."""
+"""One call of a tool, which the SDK passes to functions with this parameter type."""
 
 
 @define
 class SessionTurns:
-    """A queue for each session, first come first served, within one process and event loop.
+    """Queue for each session, first come first served, within one process and event loop.
 
-    A call that is cancelled while it waits leaves its queue, and a queue without calls is removed.
-    Calls of other processes are not in the queue: their changes are kept apart by the session's
-    revision.
+    A call that is cancelled while it waits leaves its queue, and an empty queue is removed. Calls
+    of other processes are not in the queue: the session's revision detects their changes.
     """
 
     _queues: dict[str, deque[anyio.Event]] = field(factory=dict, init=False)
 
     def waiting(self, session_id: str) -> int:
-        """Return how many calls of a session run or wait."""
+        """Return the number of a session's running and waiting calls."""
         return len(self._queues.get(session_id, ()))
 
     @asynccontextmanager
     async def turn(
         self, session_id: str, *, meanwhile: AbstractAsyncContextManager[None] = _AT_ONCE
     ) -> AsyncIterator[None]:
-        """Wait until all earlier calls of the session have ended, then run the block.
+        """Wait until all earlier calls on the session have ended, then run the block.
 
         Args:
             session_id: The session that the block changes.
-            meanwhile: Is entered while the call waits; not if it need not wait.
+            meanwhile: Entered while the call waits; not entered if it need not wait.
         """
         queue = self._queues.setdefault(session_id, deque())
         mine = anyio.Event()
@@ -79,10 +78,10 @@ class SessionTurns:
 
 @define
 class CancelScopes:
-    """The scopes of what is being done, so that all of it can be ended.
+    """Cancel scopes of running work, so that all of it can be ended.
 
     Attributes:
-        stopped: Whether what is done, and what is begun from now on, is cancelled.
+        stopped: Whether running work, and work that starts later, is cancelled.
     """
 
     stopped: bool = False
@@ -90,18 +89,18 @@ class CancelScopes:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of open scopes."""
         return len(self._open)
 
     def stop(self) -> None:
-        """Cancel everything."""
+        """Cancel all running work, and all that starts later."""
         self.stopped = True
         for scope in self._open:
             scope.cancel()
 
     @contextmanager
     def scope(self) -> Iterator[anyio.CancelScope]:
-        """Run the block in a scope; what comes after the block runs if the scope is cancelled."""
+        """Run the block in a scope; code after the block runs even if the scope is cancelled."""
         with anyio.CancelScope() as scope:
             self._open.add(scope)
             if self.stopped:
@@ -114,13 +113,13 @@ class CancelScopes:
 
 @frozen(kw_only=True)
 class Workers:
-    """Threads for what blocks: many for short work, few for code.
+    """Threads for blocking work: many for short work, few for code.
 
-    The tools of one server share one of these, and with it the turns at each session.
+    The tools of one server share one instance, and with it the turns at each session.
 
     Attributes:
-        interval_s: How often a call that waits reports it, in seconds.
-        sleep: Waits for so many seconds.
+        interval_s: The interval between progress reports of a waiting call, in seconds.
+        sleep: Waits for a number of seconds.
         turns: The queue of each session.
     """
 
@@ -131,21 +130,21 @@ class Workers:
     _code: anyio.CapacityLimiter = field(factory=lambda: anyio.CapacityLimiter(CODE_THREADS))
 
     async def quick(self, work: Callable[[], _Result]) -> _Result:
-        """Do short blocking work. Once it has begun, it is done to its end."""
+        """Run short blocking work. Once started, it runs to its end."""
         return await anyio.to_thread.run_sync(work, limiter=self._quick)
 
     async def at_once(self, work: Callable[[], _Result]) -> _Result:
-        """Do short blocking work on a thread of its own, behind no other work."""
+        """Run short blocking work on a separate thread, without waiting for other work."""
         return await anyio.to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
 
     async def code(self, work: Callable[[], _Result], *, stop: Callable[[], None]) -> _Result:
-        """Do work that may be long; if the call is cancelled, `stop` is called at once.
+        """Run work that may take long; call `stop` at once if the call is cancelled.
 
-        The work is waited for in any case, so that what it did gets recorded.
+        Waits for the work in any case, so that its result is recorded.
 
         Args:
-            work: What to do.
-            stop: Makes it end soon; called on the event loop's thread.
+            work: The work.
+            stop: Makes the work end soon; called on the event loop's thread.
         """
         done = False
 
@@ -163,20 +162,21 @@ class Workers:
                 done = True
 
     def turn(self, call: Call, session_id: str) -> AbstractAsyncContextManager[None]:
-        """Return a block that runs when all earlier calls that change the session have ended.
+        """Return a context whose block runs after all earlier calls that change the session.
 
-        The call reports that it waits. If it is cancelled before its turn, it has done nothing.
+        The call reports progress while it waits. If it is cancelled before its turn, the block does
+        not run.
         """
         waiting = self.reporting(call, f"waiting for earlier calls on session {session_id}")
         return self.turns.turn(session_id, meanwhile=waiting)
 
     @asynccontextmanager
     async def reporting(self, call: Call, what: str) -> AsyncIterator[None]:
-        """Report every few seconds, from the beginning on, that the block still runs.
+        """Report at once and every few seconds that the block still runs.
 
         Args:
             call: The call that reports.
-            what: What it waits for, as in "waiting for the answers".
+            what: The reason for waiting, as in "waiting for the answers".
         """
 
         async def report() -> None:
@@ -192,16 +192,16 @@ class Workers:
 
 @asynccontextmanager
 async def beside(work: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-    """Do work while the block runs, and cancel it at the block's end.
+    """Run work while the block runs, and cancel it at the block's end.
 
-    What the block raises goes to the caller as it is, in no group.
+    The block's exception reaches the caller unchanged, not in a group.
     """
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(work)
         try:
             yield
-        except Exception as error:  # noqa: BLE001 (raised below, out of no group)
+        except Exception as error:  # noqa: BLE001 (raised below, outside the group)
             failure = error
         finally:
             group.cancel_scope.cancel()

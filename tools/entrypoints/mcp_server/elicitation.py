@@ -1,7 +1,7 @@
-"""Questions as a form that the client itself shows, where it can.
+"""Ask questions in a form that the client shows, if it can.
 
-A form has a field for each question, with the labels to choose from, and one for an answer of the
-person's own. Forms are the protocol's of 2025, in which a server may send requests.
+A form has two fields per question: one with the labels to choose from, and one for free text. Forms
+are those of the 2025 protocol, in which a server may send requests.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from ...questions import Question, UserAnswer
 from .calls import Call
 
 _SINCE_LISTS: Final = "2025-11-25"
-"""The first version of the protocol in whose forms several labels may be chosen."""
+"""The first protocol version whose forms allow several labels to be chosen."""
 
 _DECLINES_UNASKED: Final = frozenset({"codex-mcp-client"})
-"""Clients that decline a form by themselves where they are to ask nobody: Codex 0.169 does so in
+"""Clients that decline a form by themselves if they must not ask anyone: Codex 0.169 does so in
 `codex exec`, and wherever its approval policy is "never"."""
 
 _log = get_logger("agentforge.mcp")
 
 
 async def shown(call: Call, questions: Sequence[Question]) -> ElicitResult | None:
-    """Have the client show the questions, and return what became of the form.
+    """Make the client show the questions, and return the form's result.
 
     Returns:
-        The result, or None if the client shows no forms, or none like this.
+        The result, or None if the client can't show this form.
     """
     able = call.client_capabilities
     if able is None or able.elicitation is None:
@@ -56,7 +56,7 @@ async def shown(call: Call, questions: Sequence[Question]) -> ElicitResult | Non
 
 
 def message(questions: Sequence[Question]) -> str:
-    """Write the questions with what each option means."""
+    """Return the questions as text, with the meaning of each option."""
     lines = []
     for number, one in enumerate(questions, 1):
         lines.append(f"{number}. {one.prompt}")
@@ -67,7 +67,7 @@ def message(questions: Sequence[Question]) -> str:
 
 
 def form(questions: Sequence[Question]) -> dict[str, Any]:
-    """Make the schema of the form; no field is required."""
+    """Return the schema of the form; no field is required."""
     fields: dict[str, Any] = {}
     for number, one in enumerate(questions, 1):
         labels = {"type": "string", "enum": [each.label for each in one.options]}
@@ -79,7 +79,7 @@ def form(questions: Sequence[Question]) -> dict[str, Any]:
 
 
 def answers_in(content: Mapping[str, object], questions: Sequence[Question]) -> list[UserAnswer]:
-    """Read the answers out of a form; questions that it leaves open have none."""
+    """Return the answers in a form; unanswered questions have none."""
     found = []
     for index, one in enumerate(questions):
         chosen, own = content.get(f"q{index + 1}"), content.get(f"q{index + 1}_own")

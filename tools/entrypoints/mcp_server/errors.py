@@ -1,4 +1,4 @@
-"""What can go wrong with the server itself, as typed errors with fields."""
+"""Errors of the server itself, typed and with fields."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from ...base.errors import AgentForgeError, ErrorKind, ExtraMissing
 
 
 class CallCancelled(AgentForgeError):
-    """The client left while its call was under way; the call was cancelled."""
+    """The client left during its call; the call was cancelled."""
 
     message = "the client left; the call was cancelled"
 
 
 class InvalidArguments(AgentForgeError, ValueError):
-    """A tool was called with arguments that it does not take; nothing was done."""
+    """A tool was called with invalid arguments; nothing was done."""
 
     message = """the arguments of {tool} were refused: {faults:;}. Nothing was done; correct them
     and call again (the tool's input schema says what it takes)."""
     tool: str
     faults: Sequence[str]
-    """Everything that is wrong, each as "argument: what is wrong"."""
+    """Every fault, each as "argument: what is wrong"."""
 
 
 class OutsideProject(AgentForgeError, ValueError, kind=ErrorKind.REFUSED):
-    """A client named a folder that is none of the project; nothing was done."""
+    """A client named a folder outside the project; nothing was done."""
 
     message = "{folder!r} is no folder of this server's project: {problem}. Nothing was done."
     folder: str
@@ -34,7 +34,7 @@ class OutsideProject(AgentForgeError, ValueError, kind=ErrorKind.REFUSED):
 
 
 class UnknownToolSet(AgentForgeError, ValueError, kind=ErrorKind.USAGE):
-    """There is no set of tools of this name."""
+    """There is no tool set of this name."""
 
     message = "there is no set of tools {name!r}; there are: {known:,}. Nothing was started."
     name: str
@@ -42,7 +42,7 @@ class UnknownToolSet(AgentForgeError, ValueError, kind=ErrorKind.USAGE):
 
 
 class NotLoopback(AgentForgeError, kind=ErrorKind.USAGE):
-    """The server was asked to listen where other machines can reach it, without an explicit yes."""
+    """The address is reachable from other machines, which was not allowed explicitly."""
 
     message = """{host} is reachable from other machines, and every client of this server can read
     the sessions and run code in the sandbox; nothing was started. Use 127.0.0.1, or add
@@ -51,7 +51,7 @@ class NotLoopback(AgentForgeError, kind=ErrorKind.USAGE):
 
 
 class TokenRequired(AgentForgeError, kind=ErrorKind.USAGE):
-    """The server was allowed to listen where other machines can reach it, without a token."""
+    """The server may listen where other machines can reach it, but has no token."""
 
     message = """--allow-remote without --token-file would let every machine that reaches {host}
     read the sessions and run code in the sandbox; nothing was started. Make a token with (umask
@@ -60,14 +60,14 @@ class TokenRequired(AgentForgeError, kind=ErrorKind.USAGE):
 
 
 class AddressUnavailable(AgentForgeError, kind=ErrorKind.CONFLICT):
-    """The server can't listen at the address it was given."""
+    """The server can't listen at the given address."""
 
     message = """can't listen on {host} port {port}: {reason}; nothing was started. Stop what uses
     the port, or name another one (--port 0 takes a free one)."""
     host: str
     port: int
     reason: str
-    """What the system answered."""
+    """The system's error."""
 
 
 class TokenRefused(AgentForgeError, kind=ErrorKind.USAGE):
@@ -80,10 +80,10 @@ class TokenRefused(AgentForgeError, kind=ErrorKind.USAGE):
 
 
 def require_sdk() -> None:
-    """Return if the `mcp` SDK is installed; it is not loaded.
+    """Return if the `mcp` SDK is installed, without loading it.
 
     Raises:
-        ExtraMissing: It is not.
+        ExtraMissing: The SDK is not installed.
     """
     if importlib.util.find_spec("mcp") is None:
         raise ExtraMissing("the MCP server", "the package 'mcp'", "mcp")

@@ -1,4 +1,4 @@
-"""Which tools a server offers."""
+"""Tools that a server offers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import UnknownToolSet
 
 
 class ToolSet(Enum):
-    """Tools that are offered together."""
+    """Set of tools that are offered together."""
 
     SESSIONS = "sessions"
     CODE = "code"
@@ -20,10 +20,10 @@ class ToolSet(Enum):
 
     @classmethod
     def named(cls, names: str) -> frozenset[ToolSet]:
-        """Return the sets with these names, which commas separate.
+        """Return the sets with these comma-separated names.
 
         Raises:
-            UnknownToolSet: There is none of a name.
+            UnknownToolSet: There is no set of a name.
         """
         known = [one.value for one in cls]
         given = [one.strip() for one in names.split(",")]
@@ -35,11 +35,11 @@ class ToolSet(Enum):
 
 @frozen(kw_only=True)
 class Offer:
-    """What a server offers.
+    """Selection of the tools that a server offers.
 
     Attributes:
         sets: The sets of tools.
-        read_only: Whether it offers only what changes nothing.
+        read_only: Whether it offers only tools that change nothing.
     """
 
     sets: frozenset[ToolSet] = frozenset(ToolSet)

@@ -1,4 +1,4 @@
-"""The project that a server was started for: what of it clients may name, and nothing else."""
+"""Project of a server: the only folders that clients may name."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .errors import InvalidArguments, OutsideProject
 
 @frozen(kw_only=True)
 class ProjectFolder:
-    """A project's folder, and how its sessions begin from a repository.
+    """Folder of a project, and how its sessions begin from a repository.
 
     Attributes:
         path: The folder, absolute.
-        repository: What the project's configuration says.
+        repository: The project's configuration of the repository.
     """
 
     path: Path
@@ -26,11 +26,11 @@ class ProjectFolder:
     def base_of(
         self, repo: str | None, base: str | None, *, with_uncommitted: bool
     ) -> RepositoryConfiguration:
-        """Return how a session begins that a client asked for.
+        """Return how a session that a client requested begins from a repository.
 
         Raises:
-            OutsideProject: It named a repository elsewhere.
-            InvalidArguments: It named a base, and there is no repository.
+            OutsideProject: The client named a repository elsewhere.
+            InvalidArguments: The client named a base, but there is no repository.
         """
         named = None if repo is None else Path(repo)
         if repo is not None and named != NO_REPOSITORY:
@@ -43,10 +43,10 @@ class ProjectFolder:
         return found
 
     def inside(self, given: str) -> Path:
-        """Return a folder that a client named.
+        """Return the path of a folder that a client named.
 
         Raises:
-            OutsideProject: It is not in the project, or leads out of it.
+            OutsideProject: The folder is not in the project, or leads out of it.
         """
         path = Path(given)
         if path.is_absolute() or ".." in path.parts or "\0" in given:
@@ -57,10 +57,10 @@ class ProjectFolder:
         return found
 
     def new_folder(self, given: str) -> Path:
-        """Return where a client wants a new folder; never one that a program may act on.
+        """Return the path of a new folder that a client named; never one that a program may act on.
 
         Raises:
-            OutsideProject: It is not in the project, or is hidden.
+            OutsideProject: The folder is not in the project, or is hidden.
         """
         found = self.inside(given)
         parts = Path(given).parts

@@ -1,4 +1,4 @@
-"""Sessions as resources, and a prompt that takes one up: what a person puts into a context."""
+"""Sessions as resources, and a prompt to take one up: what a person puts into a context."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ MAX_ARTIFACT_BYTES: Final = MAX_MESSAGE_BYTES
 """The largest file that is read."""
 EVENTS: Final = "agentforge://events/{after}"
 MAX_EVENTS: Final = 200
-"""How many events are given at once; the next ones stand behind the cursor that comes with them."""
+"""The most events in one answer; its cursor leads to the next ones."""
 _BEGIN: Final = "begin"
 _NOW: Final = "now"
 _COMPLETED: Final = 100
-"""How many ids a completion may have, by the protocol."""
+"""The most ids in a completion, by the protocol."""
 
 
 class ArtifactNotFound(AgentForgeError, kind=ErrorKind.NOT_FOUND):
-    """A session has recorded no such file, or it is no longer in its workspace."""
+    """The session has recorded no such file, or its workspace no longer has it."""
 
     message = """session {session_id} has no file {path!r}: it is not recorded, or not in the
     workspace; nothing was changed. session_show lists the files."""
@@ -57,7 +57,7 @@ class ArtifactNotFound(AgentForgeError, kind=ErrorKind.NOT_FOUND):
 def add_resources(server: MCPServer[Any], sessions: SessionAccess) -> None:
     """Add the resources, the prompt, and the completion of their ids to a server.
 
-    All of them read and change nothing, and no observer is called.
+    They only read, and call no observer.
     """
     unobserved = evolve(sessions, observers=())
     load, store = unobserved.lead, unobserved.store
@@ -154,21 +154,21 @@ def add_resources(server: MCPServer[Any], sessions: SessionAccess) -> None:
 
 
 def _events(manager: SessionManager, after: str, session_id: str | None) -> str:
-    """Return events behind a cursor as JSON, with the cursor that goes on from there."""
+    """Return the events after a cursor as JSON, with the cursor of the next ones."""
     if after == _NOW:
         after = manager.end_of_events() if session_id is None else _passed(manager, session_id)
     feed = manager.events(None if after == _BEGIN else after, session_id=session_id, timeout_s=0)
     is_own = functools.cache(manager.store.is_own)
     found = [
         {"id": one.id, **one.event.to_dict()}
-        for one in islice(feed, MAX_EVENTS)  # the cursor passes those of a stranger, too
+        for one in islice(feed, MAX_EVENTS)  # the cursor also passes those of strangers
         if one.event.session_id is None or is_own(one.event.session_id)
     ]
     return json.dumps({"events": found, "cursor": feed.cursor}, ensure_ascii=False)
 
 
 def _passed(manager: SessionManager, session_id: str) -> str:
-    """Return the cursor behind all that happened to a session."""
+    """Return the cursor after all of a session's events."""
     feed = manager.events(session_id=session_id, timeout_s=0)
     deque(feed, maxlen=0)
     return feed.cursor
@@ -176,7 +176,7 @@ def _passed(manager: SessionManager, session_id: str) -> str:
 
 @contextmanager
 def _as_protocol_errors() -> Iterator[None]:
-    """Raise what goes wrong as an error of the protocol, with the fields that tools give too."""
+    """Raise the block's errors as protocol errors, with the fields that tools return."""
     try:
         yield
     except (AgentForgeError, OSError) as error:

@@ -1,4 +1,4 @@
-"""What the tools on sessions return: values for programs, and the same in words."""
+"""Results of the tools on sessions: values for programs, and the same in words."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from ...harness import SessionContext, SessionPage
 from ...harness.domain.entry_data import thawed
 
 DETAILS_CHARS = 1_000
-"""How many characters of an entry's details, and of each text in its data, are returned."""
+"""The most returned characters of an entry's details, and of each text in its data."""
 
 GOAL_CHARS = 300
-"""How many characters of a goal a listing shows."""
+"""The most characters of a goal in a listing."""
 _LINE_CHARS = 300
 _PROBLEM_CHARS = 500
 
 State = Literal["active", "paused", "completed", "aborted"]
-"""Where a session is."""
+"""State of a session."""
 
 
 class Values(BaseModel):
-    """Values that `model_validate` also reads off an object's attributes of the same names."""
+    """Values that `model_validate` also reads from an object's attributes of the same names."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -47,7 +47,7 @@ class Values(BaseModel):
 
 
 class ToolResult(Values):
-    """What a tool returns: its values for programs, and the same in words for the model."""
+    """Result of a tool: values for programs, and the same in words for the model."""
 
     def in_words(self) -> str:
         """Describe the result."""
@@ -59,9 +59,9 @@ class Budget(Values):
 
     Attributes:
         tokens_remaining: Negative when overspent.
-        is_warning: 80 % or more is spent.
-        is_exhausted: Nothing is left.
-        is_over_budget: More was spent than allotted.
+        is_warning: Whether 80 % or more is spent.
+        is_exhausted: Whether nothing is left.
+        is_over_budget: Whether more was spent than allotted.
     """
 
     total_budget: int
@@ -74,10 +74,10 @@ class Budget(Values):
 
 
 class SessionStateResult(ToolResult):
-    """Where a session is, without its files and history. Times are ISO 8601 in UTC.
+    """State of a session, without its files and history. Times are ISO 8601 in UTC.
 
     Attributes:
-        workspace: The directory that run_code's code sees.
+        workspace: The directory that code in run_code sees.
     """
 
     session_id: str
@@ -94,7 +94,7 @@ class SessionStateResult(ToolResult):
     workspace: str = ""
 
     def in_words(self) -> str:
-        """Describe it in one line."""
+        """Describe the session in one line."""
         phase = f"phase {self.current_phase}" if self.current_phase else "no phase"
         budget = self.token_budget
         return (
@@ -107,10 +107,10 @@ class SessionStateResult(ToolResult):
 
 
 class ListedSession(Values):
-    """A session as a listing shows it.
+    """Session in a listing.
 
     Attributes:
-        goal: What the work is for; shortened in its middle when long.
+        goal: The goal of the work, shortened in its middle when long.
     """
 
     session_id: str
@@ -126,7 +126,7 @@ class ListedSession(Values):
     updated_at: str
 
     def line(self) -> str:
-        """Describe it in one line."""
+        """Describe the session in one line."""
         phase = f"phase {self.current_phase}" if self.current_phase else "no phase"
         goal = f": {' '.join(self.goal.split())}" if self.goal else ""
         return (
@@ -136,19 +136,19 @@ class ListedSession(Values):
 
 
 class UnreadableResult(Values):
-    """A session that is there and can't be read."""
+    """Session that exists but can't be read."""
 
     session_id: str
     problem: str
 
 
 class SessionListResult(ToolResult):
-    """The sessions, the last changed first.
+    """Page of sessions, the last changed first.
 
     Attributes:
-        total: How many fit, from `after` on; more than listed when limited, null where they are
-            not counted.
-        next: Give it as `after` to go on; null at the end.
+        total: The number of matches from `after` on; more than listed if limited, null if not
+            counted.
+        next: The value of `after` for the next page; null at the end.
     """
 
     sessions: list[ListedSession]
@@ -161,7 +161,7 @@ class SessionListResult(ToolResult):
     def of(
         cls, page: SessionPage, listed: list[ListedSession], problems: Sequence[tuple[str, str]]
     ) -> SessionListResult:
-        """Describe a page: the sessions that are shown, and what is wrong with others."""
+        """Describe a page: the listed sessions, and the problems of others."""
         made = cls(
             sessions=listed,
             total=None if page.more is None else len(page.sessions) + page.more,
@@ -185,7 +185,7 @@ class SessionListResult(ToolResult):
 
 
 class ArtifactResult(Values):
-    """A file that the work made."""
+    """File that the work made."""
 
     path: str
     artifact_type: Literal["created", "modified"]
@@ -199,7 +199,7 @@ def _on_one_line(text: str) -> str:
 
 
 def _shortened(value: Any) -> Any:
-    """Return a value of an entry as JSON has it, each text of bounded length."""
+    """Return a value of an entry as JSON, each text of bounded length."""
     if isinstance(value, str):
         return cut(value, DETAILS_CHARS)[0]
     if isinstance(value, Mapping):
@@ -212,7 +212,7 @@ class HistoryResult(Values):
 
     Attributes:
         details: Shortened in its middle when long.
-        data: The values of what happened, for programs; empty for a note.
+        data: The event's values, for programs; empty for a note.
     """
 
     timestamp: str
@@ -222,14 +222,14 @@ class HistoryResult(Values):
     data: Annotated[dict[str, Any], BeforeValidator(_shortened)]
 
     def line(self) -> str:
-        """Describe it in one line."""
+        """Describe the entry in one line."""
         phase = f" [{self.phase}]" if self.phase else ""
         details = _on_one_line(self.details or "")
         return f"- {self.timestamp}{phase} {self.action}{f': {details}' if details else ''}"
 
 
 class SessionShowResult(ToolResult):
-    """A session with the last of its files and history, oldest first."""
+    """Session with its last files and history entries, oldest first."""
 
     session: SessionStateResult
     title: str | None
@@ -245,7 +245,7 @@ class SessionShowResult(ToolResult):
     def of(
         cls, session: SessionContext, state: SessionStateResult, *, history: int, artifacts: int
     ) -> SessionShowResult:
-        """Describe a session with at most so many entries and files."""
+        """Describe a session with limited numbers of entries and files."""
         shown_files = session.artifacts[-artifacts:] if artifacts else []
         shown_entries = session.history[-history:] if history else []
         return cls(
@@ -261,7 +261,7 @@ class SessionShowResult(ToolResult):
         )
 
     def in_words(self) -> str:
-        """Describe its state, then its history and files in a line each."""
+        """Describe the session's state, then each history entry and file in one line."""
         lines = [self.session.in_words()]
         about = {"Goal": self.session.goal, "Title": self.title, "Tags": ", ".join(self.tags)}
         lines += [f"{name}: {text}" for name, text in about.items() if text]
@@ -306,15 +306,15 @@ class TokensResult(ToolResult):
 
 
 def sound(text: str) -> str:
-    """Spell out what UTF-8, and so JSON on the wire, can't hold."""
+    """Escape what UTF-8, and so JSON on the wire, can't hold."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def cut(text: str, limit: int) -> tuple[str, bool]:
-    """Shorten text in its middle; errors stand at the end, causes at the beginning.
+    """Shorten text in its middle: causes are at the beginning, errors at the end.
 
     Returns:
-        The text of about `limit` characters at the most, and whether some was left out.
+        The text, of about `limit` characters at most, and whether some was left out.
     """
     if len(text) <= limit:
         return text, False

@@ -71,7 +71,7 @@ _READING: Final = " This server changes nothing; its tools read what is kept."
 
 
 def instructions(tools: Mapping[str, Tool]) -> str:
-    """Return how these tools are used."""
+    """Return instructions for the use of these tools."""
     text = "".join(text for name, text in _GUIDE if not name or name in tools)
     reads_only = all(one.is_read_only for one in tools.values())
     return text + (_READING if tools and reads_only else "")
@@ -82,15 +82,15 @@ _log = get_logger("agentforge.mcp")
 
 
 class ServerStopping(AgentForgeError):
-    """The server began to stop while a call was under way."""
+    """The server began to stop during a call."""
 
     message = """the server is stopping; what was on disk before this call is unchanged, questions
     that it waited for were withdrawn, and code that it ran was stopped. Start the server again and
     look at the session."""
 
 
-# A client that disconnects from a stateful HTTP session leaves its calls running in the session, by
-# the protocol's own rule. Here no one could fetch the answer of such a call later, so it is
+# By the protocol's own rule, the calls of a client that disconnects from a stateful HTTP session
+# go on in the session. Here no one could fetch the answer of such a call later, so it is
 # cancelled: the application around the SDK's marks each exchange, and sets the mark at its end.
 
 
@@ -102,14 +102,14 @@ def mark_exchange(scope: MutableMapping[str, Any]) -> anyio.Event:
 
 
 def exchange_over(request: object) -> anyio.Event | None:
-    """Return the event that is set when the exchange of `request` ends; None without HTTP."""
+    """Return the event that is set when the exchange of `request` ends; None if not over HTTP."""
     scope = getattr(request, "scope", None)
     over = scope.get(_EXCHANGE_KEY) if isinstance(scope, MutableMapping) else None
     return over if isinstance(over, anyio.Event) else None
 
 
 class HarnessServer(MCPServer[Any]):
-    """The SDK's server with our tools, errors as results, and calls that can be ended."""
+    """The SDK's server with our tools, errors as results, and cancellable calls."""
 
     def __init__(
         self,
@@ -121,9 +121,9 @@ class HarnessServer(MCPServer[Any]):
         """Create a server.
 
         Args:
-            tools: What it offers.
-            under_way: The calls being served.
-            notice: What its person has to know; a line of the first answer.
+            tools: The offered tools.
+            under_way: The scopes of running calls.
+            notice: A notice to the person, sent as a line of the first answer.
         """
         self._notice = notice
         self._tools = {tool.name: tool for tool in tools}
@@ -142,7 +142,7 @@ class HarnessServer(MCPServer[Any]):
     async def run_over(self, streams: Streams) -> None:
         """Serve one client over a pair of streams until it leaves.
 
-        The SDK names what runs over other transports than its own only for HTTP sessions.
+        For transports other than its own, the SDK has a public name only for HTTP sessions.
         """
         self.streamable_http_app()
         server = self.session_manager.app
@@ -151,7 +151,7 @@ class HarnessServer(MCPServer[Any]):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool; what goes wrong becomes a result, and the end of its client ends the call.
+        """Call a tool; errors become results, and the call is cancelled when its client leaves.
 
         Raises:
             MCPError: There is no such tool.

@@ -1,4 +1,4 @@
-"""Running the server: its parts put together, its transport, and its end."""
+"""Run the server: assemble its parts, serve over a transport, and stop."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from .transports.http_guard import HttpSettings
 
 _STOP_S: Final = 10.0
-"""How long calls may take to put things in order when the server stops, in seconds."""
+"""How long calls may take to clean up when the server stops, in seconds."""
 _LOOK_S: Final = 0.02
 
 _log = get_logger("agentforge.mcp")
@@ -55,19 +55,19 @@ _log = get_logger("agentforge.mcp")
 
 @frozen(kw_only=True)
 class McpPlaces:
-    """The directories of sessions and questions.
+    """Locations of sessions, questions and the project.
 
     Attributes:
-        sessions: That of the sessions; `.agentforge/sessions` if None.
+        sessions: The sessions' directory; `.agentforge/sessions` if None.
         store: The address of the sessions' store, if they are not in that directory's files.
-        direct: The database server itself, where the store's address is a connection pooler.
+        direct: The address of the database server itself, if the store's is a connection pooler.
         objects: The object store of the sessions' workspaces, or None.
-        questions: That of the question sessions; if None, the store's where that is a database,
-            else the configured one or `.agentforge/questions`.
+        questions: The question sessions' directory; if None, the store if it is a database, else
+            the configured directory or `.agentforge/questions`.
         project: The project's folder; the working directory if None.
         repository: How the project's sessions begin from a repository.
-        briefing_shows: What of its user's data a session's briefing shows.
-        notice: What the person has to know, said with the first answer, or None.
+        briefing_shows: The parts of the user's data that a session's briefing shows.
+        notice: A notice to the person, sent with the first answer, or None.
     """
 
     sessions: Path | None = None
@@ -83,15 +83,15 @@ class McpPlaces:
 
 @frozen(kw_only=True)
 class McpServices:
-    """What the tools of a server work on.
+    """Services that a server's tools use.
 
     Attributes:
-        sessions: How calls reach the sessions.
+        sessions: The calls' access to sessions.
         questions: The question sessions.
         notify: Notifies a person of new questions.
-        project: The project that clients may name folders of.
+        project: The project whose folders clients may name.
         objects: The object store of the sessions' workspaces, or None.
-        notice: What the person has to know, said with the first answer, or None.
+        notice: A notice to the person, sent with the first answer, or None.
     """
 
     sessions: SessionAccess
@@ -109,7 +109,7 @@ class McpServices:
         terminal: TextIO | None = None,
         observers: Sequence[SessionObserver] = (),
     ) -> McpServices:
-        """Open what `places` name, as the configuration file says.
+        """Open the services at `places`, with the settings of the configuration file.
 
         Clients don't know where this process was started, so paths are absolute. The person is
         notified at `terminal`, if there is one.
@@ -147,7 +147,7 @@ class McpServices:
 
 
 def all_tools(services: McpServices, offer: Offer = EVERYTHING) -> tuple[Tool, ...]:
-    """Build the tools that are offered, and no others: their schemas take most of a start."""
+    """Build only the offered tools: building schemas takes most of a start."""
     sessions, project, reads = services.sessions, services.project, offer.read_only
     tools_in: dict[ToolSet, Callable[[], tuple[Tool, ...]]] = {
         ToolSet.SESSIONS: lambda: (
@@ -171,7 +171,7 @@ def all_tools(services: McpServices, offer: Offer = EVERYTHING) -> tuple[Tool, .
 def server_of(
     services: McpServices, offer: Offer = EVERYTHING, *, under_way: CancelScopes | None = None
 ) -> HarnessServer:
-    """Build the server with what is offered."""
+    """Build the server with the offered tools."""
     server = HarnessServer(all_tools(services, offer), under_way=under_way, notice=services.notice)
     if ToolSet.SESSIONS in offer.sets:
         add_resources(server, services.sessions)
@@ -181,7 +181,7 @@ def server_of(
 def serve_stdio(
     places: McpPlaces, offer: Offer = EVERYTHING, *, observers: Sequence[SessionObserver] = ()
 ) -> int | None:
-    """Serve the client at standard input and output until it leaves or a signal comes.
+    """Serve the client at standard input and output until it leaves or a signal arrives.
 
     Returns:
         The signal that ended it, or None.
@@ -209,15 +209,15 @@ def serve_http(
     terminal: TextIO | None = None,
     observers: Sequence[SessionObserver] = (),
 ) -> int | None:
-    """Serve clients over HTTP until a signal comes.
+    """Serve clients over HTTP until a signal arrives.
 
     Args:
         places: The directories of sessions and questions.
-        settings: The address, and whom to answer.
+        settings: The address, and the requests to answer.
         announce: Called with the URL once the server listens.
-        offer: The tools that it offers.
+        offer: The tools to offer.
         terminal: The terminal of a person, or None.
-        observers: Who observes what happens to the sessions.
+        observers: Observers of the sessions.
 
     Returns:
         The signal that ended it, or None.
@@ -243,7 +243,7 @@ def serve_http(
 def _serve(
     services: McpServices, offer: Offer, serve: Callable[[McpServices], Awaitable[int | None]]
 ) -> int | None:
-    """Put the questions in order, serve, and close the store of the sessions after it."""
+    """Withdraw abandoned questions, serve, then close the sessions' store."""
     with closing(services.sessions.store):
         if ToolSet.QUESTIONS in offer.sets and not offer.read_only:
             withdraw_abandoned(services.questions)
@@ -254,14 +254,14 @@ def _serve(
 async def _until_signal(
     under_way: CancelScopes, stop: Callable[[], None]
 ) -> AsyncIterator[Sequence[int]]:
-    """Run the block; at a signal to end stop the calls under way, then the block.
+    """Run the block; at an ending signal, stop the running calls, then call `stop`.
 
-    Yields the signals that came; at the second one the block ends at once.
+    Yields the received signals; the second one cancels the block at once.
     """
     came: list[int] = []
 
     async def wait_for_signal(*, task_status: TaskStatus[None]) -> None:
-        ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # as `nohup` has it
+        ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # by `nohup`
         ending = [signal.SIGINT, signal.SIGTERM, *([] if ignored else [signal.SIGHUP])]
         with anyio.open_signal_receiver(*ending) as signals:
             task_status.started()
@@ -298,7 +298,7 @@ class _EventHandler(logging.Handler):
 
 
 def log_library_events() -> None:
-    """Log records of the SDK and the HTTP server as events; they write nothing themselves."""
+    """Log records of the SDK and the HTTP server as events; their own handlers are removed."""
     root = logging.getLogger()
     root.handlers[:] = [_EventHandler()]
     root.setLevel(logging.INFO)

@@ -1,11 +1,11 @@
-"""MCP messages over standard input and output: one JSON object a line.
+"""MCP messages over standard input and output: one JSON object per line.
 
-Unlike the SDK's own transport, this one bounds the length of a message, answers a line that is no
-message instead of dropping it, can be stopped while it reads, and notices at once when the client
-leaves, also by the other end of standard output closing.
+Unlike the SDK's own transport, this one bounds the length of a message, answers an invalid line
+instead of dropping it, can be stopped while it reads, and notices at once when the client leaves,
+even if only the other end of standard output closes.
 
-While it serves, descriptor 0 is the null device and descriptor 1 is standard error, so that nothing
-but protocol can reach the client.
+While it serves, descriptor 0 is the null device and descriptor 1 is standard error, so that only
+protocol messages can reach the client.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from pydantic_core import from_json
 from ...base.event_log import get_logger
 
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""The longest message that is taken, in bytes."""
+"""The longest accepted message, in bytes."""
 _READ_BYTES: Final = 64 * 1024
 _LAST_WORDS_S: Final = 2.0
-"""How long a client may take to take the last answers, in seconds."""
+"""How long a client may take to read the last answers, in seconds."""
 _WRITE_BYTES: Final = 4096
-"""How much a pipe that is ready takes without blocking (Linux, pipe(7): PIPE_BUF)."""
+"""How many bytes a ready pipe accepts without blocking (Linux, pipe(7): PIPE_BUF)."""
 
 _log = get_logger("agentforge.mcp")
 
 
 @frozen
 class TooLong:
-    """A line longer than is taken; it was thrown away.
+    """Line over the limit, which was discarded.
 
     Attributes:
-        size_bytes: How long it was.
+        size_bytes: Its length.
     """
 
     size_bytes: int
@@ -61,10 +61,10 @@ class TooLong:
 
 @define
 class LineFramer:
-    """Cuts bytes into lines and throws away lines that are too long, without holding them.
+    """Splits bytes into lines; discards lines that are too long, without buffering them.
 
     Attributes:
-        max_bytes: The longest line that is kept.
+        max_bytes: The longest accepted line.
     """
 
     max_bytes: int = MAX_MESSAGE_BYTES
@@ -72,7 +72,7 @@ class LineFramer:
     _dropped: int = field(default=0, init=False)
 
     def feed(self, data: bytes) -> list[bytes | TooLong]:
-        """Take more bytes and return the lines that are whole now, without their ends."""
+        """Add bytes; return the lines that are now complete, without line ends."""
         frames: list[bytes | TooLong] = []
         *ends, rest = data.split(b"\n")
         for piece in ends:
@@ -92,11 +92,11 @@ class LineFramer:
 
 
 def parse(line: bytes) -> SessionMessage | JSONRPCError:
-    """Read a line as a message, or say in the protocol's words why it is none."""
+    """Return the message on a line, or the protocol's error if it is invalid."""
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         if not isinstance(message, JSONRPCNotification) or "id" not in from_json(line):
-            return SessionMessage(message)  # (what has an id is none, whatever the id is)
+            return SessionMessage(message)  # (with any id, even an invalid one: no notification)
     except ValidationError:
         pass
     try:
@@ -115,12 +115,12 @@ def _refusal(code: int, message: str, request_id: RequestId | None = None) -> JS
 
 @frozen
 class Streams:
-    """What the SDK's server runs over.
+    """Streams that the SDK's server runs over.
 
     Attributes:
-        read: What the client sends.
-        write: What the client is sent.
-        stop: Takes no more from the client, as if it had left.
+        read: Messages from the client.
+        write: Messages to the client.
+        stop: Stops reading, as if the client had left.
     """
 
     read: MemoryObjectReceiveStream[SessionMessage | Exception]
@@ -135,14 +135,14 @@ async def stdio_streams(
     output_fd: int = 1,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> AsyncIterator[Streams]:
-    """Serve MCP messages over two descriptors, which are diverted meanwhile.
+    """Yield streams of MCP messages over two descriptors, which are diverted meanwhile.
 
     The reading end closes when the client closes its end, dies, or stops reading.
 
     Args:
-        input_fd: Where messages come from.
-        output_fd: Where messages go.
-        max_message_bytes: The longest message that is taken.
+        input_fd: The descriptor that messages come from.
+        output_fd: The descriptor that messages go to.
+        max_message_bytes: The longest accepted message.
     """
     with _diverted(input_fd, os.O_RDONLY) as source, _diverted(output_fd, os.O_WRONLY) as sink:
         arrived, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
@@ -172,7 +172,7 @@ async def _read(
     refusals: MemoryObjectSendStream[SessionMessage],
     scope: anyio.CancelScope,
 ) -> None:
-    """Pass on what the client sends until it leaves; refuse what is no message."""
+    """Pass on the client's messages until it leaves; refuse invalid lines."""
     with arrived, refusals, scope, suppress(anyio.BrokenResourceError):
         while data := await _some(fd):
             for frame in framer.feed(data):
@@ -195,14 +195,14 @@ async def _read(
 
 
 async def _some(fd: int) -> bytes:
-    """Wait for bytes; none means that there will be no more."""
+    """Wait for bytes and return them; empty at the end of input."""
     while True:
         with suppress(PermissionError):  # a regular file can't be waited for, and is always ready
             await anyio.wait_readable(fd)
         try:
             return os.read(fd, _READ_BYTES)
         except BlockingIOError:
-            await anyio.lowlevel.checkpoint()  # another process that shares it was faster
+            await anyio.lowlevel.checkpoint()  # another process sharing it was faster
         except OSError as error:
             _log.warning("mcp.input_lost", reason=str(error))
             return b""
@@ -214,7 +214,7 @@ async def _write(
     reading: anyio.CancelScope,
     written: anyio.Event,
 ) -> None:
-    """Send what leaves until there is no more of it, or the client takes no more."""
+    """Send messages until there are no more, or the client stops reading."""
     with leaving:
         async for message in leaving:
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
@@ -238,7 +238,7 @@ async def _send(fd: int, data: memoryview) -> None:
 
 
 async def _watch_hangup(fd: int, reading: anyio.CancelScope) -> None:
-    """Notice that the reader disappeared, without having to write."""
+    """Stop reading once the client closes its reading end, without having to write."""
     with select.epoll() as poller:
         try:
             poller.register(fd, 0)  # only EPOLLERR and EPOLLHUP, which are always reported
@@ -251,7 +251,7 @@ async def _watch_hangup(fd: int, reading: anyio.CancelScope) -> None:
 
 @contextmanager
 def _diverted(fd: int, mode: int) -> Iterator[int]:
-    """Take a descriptor over under another number; its own one leads nowhere meanwhile."""
+    """Yield a duplicate of a descriptor; its own number leads to a substitute meanwhile."""
     private = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
     try:
         if mode == os.O_WRONLY:

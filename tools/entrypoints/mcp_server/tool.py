@@ -1,4 +1,4 @@
-"""Tools made of methods: the schema from the signature, strict arguments, and typed errors."""
+"""Tools from methods: schemas from signatures, strict arguments, and typed errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .arguments import STRICT, checked
 from .results import ToolResult, sound
 
 ERROR_META_KEY: Final = "agentforge/error"
-"""Where a failed call's result carries the error's type and fields, for programs."""
+"""Key of the error's type and fields in a failed call's result, for programs."""
 _MAX_ERROR_CHARS: Final = 4_000
 _MAX_FIELD_CHARS: Final = 500
 _MAX_ITEMS: Final = 50
@@ -33,7 +33,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class Effect(Enum):
-    """What a tool does to what is kept."""
+    """Effect of a tool on stored data."""
 
     READS = "reads"
     ADDS = "adds"
@@ -50,12 +50,12 @@ class _Mark:
 def tool(
     title: str, effect: Effect = Effect.ADDS, *, open_world: bool = False
 ) -> Callable[[_Method], _Method]:
-    """Mark a method as a tool: its name, signature and docstring are what clients read.
+    """Mark a method as a tool; clients read its name, signature and docstring.
 
-    What the docstring says under "Args:" describes the arguments in the schema; what an annotation
-    says of an argument that several tools take holds where the docstring is silent.
+    The docstring's "Args:" describe the arguments in the schema. For an argument that several tools
+    share, the annotation's description applies unless the docstring has one.
 
-    `open_world` means that it reaches beyond this machine's files, as to a person.
+    `open_world` means that the tool reaches beyond this machine's files, for example to a person.
     """
 
     def mark(method: _Method) -> _Method:
@@ -66,13 +66,13 @@ def tool(
 
 
 class Tool(SdkTool):
-    """The SDK's tool, with exact argument types, and without its texts around our errors."""
+    """The SDK's tool with exact argument types, and without the SDK's text around our errors."""
 
     @classmethod
     def of(cls, method: Callable[..., Any]) -> Tool:
         """Return the tool of a method that `tool` marked.
 
-        Its schemas depend on the function alone and are made once for all objects.
+        Its schemas depend only on the function and are built once for all objects.
         """
         function = getattr(method, "__func__", method)
         known = _KNOWN.get(function)
@@ -109,7 +109,7 @@ class Tool(SdkTool):
 
     @property
     def is_read_only(self) -> bool:
-        """Whether it changes nothing."""
+        """Whether the tool changes nothing."""
         return bool(self.annotations and self.annotations.read_only_hint)
 
     async def run(
@@ -118,10 +118,10 @@ class Tool(SdkTool):
         context: Context[Any, Any],
         convert_result: bool = True,  # noqa: ARG002 (the SDK's signature; a result is always one)
     ) -> CallToolResult:
-        """Check the arguments, do it, and return the result's values and words.
+        """Validate the arguments, run the tool, and return the result's values and words.
 
         Raises:
-            InvalidArguments: With everything that is wrong with them; nothing was done.
+            InvalidArguments: Names every fault; nothing was done.
         """
         model = checked(self.name, self.fn_metadata.arg_model, arguments)
         given = {name: getattr(model, name) for name in type(model).model_fields}
@@ -138,13 +138,13 @@ _KNOWN: Final[WeakKeyDictionary[Callable[..., Any], Tool]] = WeakKeyDictionary()
 
 
 def _unbound(**_: object) -> None:
-    """Stands in a known tool where a method would be, and would keep its object."""
+    """Stand in for the method in a cached tool, which would otherwise keep its object alive."""
 
 
 def tools_of(owner: object, *, read_only: bool = False) -> tuple[Tool, ...]:
-    """Return the tools among an object's methods, in the order in which they are written.
+    """Return the tools among an object's methods, in the order of definition.
 
-    With `read_only` only those that change nothing.
+    With `read_only`, return only those that change nothing.
     """
     marks = {name: getattr(member, _MARK, None) for name, member in vars(type(owner)).items()}
     return tuple(
@@ -155,7 +155,7 @@ def tools_of(owner: object, *, read_only: bool = False) -> tuple[Tool, ...]:
 
 
 def compact(schema: Any, *, in_properties: bool = False) -> Any:
-    """Return a schema without the titles that only repeat names."""
+    """Return a schema without titles, which only repeat names."""
     if isinstance(schema, list):
         return [compact(one) for one in schema]
     if not isinstance(schema, dict):
@@ -168,9 +168,9 @@ def compact(schema: Any, *, in_properties: bool = False) -> Any:
 
 
 def first_level(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema of the values' names and types, of those within them their kind alone.
+    """Return a schema of the top-level names and types; nested values have only their kind.
 
-    Clients give every listed schema to the model, which reads the values themselves later.
+    Clients give every listed schema to the model, which later reads the values themselves.
     """
     properties = {name: _kind(value) for name, value in schema["properties"].items()}
     return {"type": "object", "properties": properties, "required": list(properties)}
@@ -185,7 +185,7 @@ def _kind(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def advised(error: Exception) -> str:
-    """Say what happened, what was kept, and what to do, in the words of these tools."""
+    """Return what happened, what was saved and what to do, in terms of these tools."""
     if isinstance(error, SessionNotFound):
         return f"{error} As a tool: session_list."
     if isinstance(error, QuestionsNotFound):
@@ -204,9 +204,9 @@ def advised(error: Exception) -> str:
 
 
 def described(error: Exception) -> dict[str, Any]:
-    """Describe an error to programs.
+    """Describe an error for programs.
 
-    Its type, its sentence for people, whether the same call may succeed later, and its fields.
+    Has its type, its message for people, whether a retry may succeed, and its fields.
     """
     ours = error if isinstance(error, AgentForgeError) else None
     return {
@@ -220,8 +220,8 @@ def described(error: Exception) -> dict[str, Any]:
 def failed(error: Exception) -> CallToolResult:
     """Return the result of a call that failed.
 
-    What programs read is in its `_meta`; clients check structured content against the output
-    schema, which an error does not have.
+    The values for programs are in its `_meta`: clients check structured content against the output
+    schema, which an error does not match.
     """
     return CallToolResult(
         content=[TextContent(type="text", text=sound(advised(error))[:_MAX_ERROR_CHARS])],

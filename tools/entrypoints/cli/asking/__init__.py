@@ -1,1 +1,1 @@
-"""Questions at the command line."""
+"""Questions on the command line."""

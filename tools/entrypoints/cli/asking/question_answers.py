@@ -1,4 +1,4 @@
-"""Answers to questions from the options of a command line, or from a person at the terminal."""
+"""Answers to questions, from command-line options or from a person at the terminal."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def from_options(
     text: Sequence[str],
     nothing: Sequence[int],
 ) -> list[UserAnswer]:
-    """Return the answers that `--select`, `--text` and `--none` give.
+    """Return the answers in `--select`, `--text` and `--none`.
 
     Raises:
-        typer.BadParameter: One names no question or no option; names the nearest label.
+        typer.BadParameter: An answer names an unknown question or option; names the nearest label.
     """
     from ....questions import UserAnswer
 
@@ -63,7 +63,7 @@ def from_options(
 
 
 def _split(given: str, questions: Sequence[Question], hint: str) -> tuple[int, str]:
-    """Split the question's number from the rest."""
+    """Split off the question's number."""
     if len(questions) == 1 and (given in questions[0].labels or not _NUMBERED.fullmatch(given)):
         return 0, given
     found = _NUMBERED.fullmatch(given)
@@ -76,13 +76,13 @@ def _split(given: str, questions: Sequence[Question], hint: str) -> tuple[int, s
     number = int(found[1])
     if not 1 <= number <= len(questions):
         if len(questions) == 1:
-            return 0, given  # it only looks like a number
+            return 0, given  # only looks like a number
         raise misuse(hint, f"there is no question {number}, but 1 to {len(questions)}")
     return number - 1, found[2].strip()
 
 
 def _label(given: str, question: Question) -> str:
-    """Return the label: exactly this one, or the only one that differs in case alone."""
+    """Return the label that matches exactly, or else the only one that differs in case alone."""
     if given in question.labels:
         return given
     same = [label for label in question.labels if label.casefold() == given.strip().casefold()]
@@ -98,7 +98,7 @@ def from_person(output: Output, questions: Sequence[Question]) -> list[UserAnswe
 
     Raises:
         typer.BadParameter: There is no terminal.
-        KeyboardInterrupt: The person went away; nothing was written.
+        KeyboardInterrupt: The person left; nothing was written.
     """
     if output.json or not sys.stdin.isatty():
         raise misuse(
@@ -118,7 +118,7 @@ def from_person(output: Output, questions: Sequence[Question]) -> list[UserAnswe
 def ask_each(
     output: Output, questions: Sequence[Question], read: Callable[[str], str | None]
 ) -> list[UserAnswer] | None:
-    """Ask question by question; None where `read`, which is given a prompt, has no more lines."""
+    """Ask question by question; None if `read`, called with a prompt, has no more lines."""
     answers: list[UserAnswer] = []
     for index, question in enumerate(questions):
         show_question(output, index, question)
@@ -144,7 +144,7 @@ def show_question(output: Output, index: int, question: Question, *, numbered: b
 
 
 def parse_line(line: str, index: int, question: Question) -> UserAnswer | None:
-    """Parse a typed answer: numbers of options, or own words; None if it is neither."""
+    """Parse a typed answer: option numbers or free text; None if it is neither."""
     from ....questions import UserAnswer
 
     text = line.strip()

@@ -1,4 +1,4 @@
-"""Shared by the commands on question sessions: the directory, ids and JSON documents."""
+"""Directory, ids and JSON documents for the commands on question sessions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_INPUT: Final = 8 * 1024 * 1024
 
 
 def complete_question_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Return the question sessions whose ids begin with `incomplete`, for completion."""
+    """Return the question sessions whose ids begin with `incomplete`, for shell completion."""
     from ....wiring.bootstrap import open_questions
 
     try:
@@ -32,7 +32,7 @@ def complete_question_ids(context: typer.Context, incomplete: str) -> list[tuple
             for one in sessions.list_sessions()
             if one.session_id.startswith(incomplete)
         ]
-    except Exception:  # noqa: BLE001 (a shell that is being typed in must see no error)
+    except Exception:  # noqa: BLE001 (completion must not print an error into the command line)
         return []
 
 
@@ -56,7 +56,7 @@ def question_sessions(cli: Cli, place: QuestionPlace) -> QuestionSessions:
 
 
 def say_what_came(cli: Cli, sessions: QuestionSessions) -> None:
-    """Say that question sessions came with the repository, if some did."""
+    """Write a remark if question sessions came with the repository."""
     told = sessions.came_with_repository()
     if told is not None:
         cli.output.remark(told)
@@ -66,7 +66,7 @@ def read_json(name: str) -> Any:
     """Read a JSON document from a file, or from standard input if its name is `-`.
 
     Raises:
-        typer.BadParameter: It can't be read, is too large or is no JSON.
+        typer.BadParameter: It can't be read, is too large or is not JSON.
     """
     text = read_given_text(Path(name), option="--file", most=_MAX_INPUT)
     try:
@@ -76,7 +76,7 @@ def read_json(name: str) -> Any:
 
 
 def session_document(sessions: QuestionSessions, session: QuestionSession) -> dict[str, Any]:
-    """Return a question session as JSON shows it."""
+    """Return a question session as a JSON document."""
     from ....questions.files.wire import answer_document, question_document
 
     answers = session.answers

@@ -1,4 +1,4 @@
-"""Signals that end a command which waits for a person, so that its question can be withdrawn."""
+"""Let signals end a command that waits for a person, so that its question can be withdrawn."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from contextlib import contextmanager
 
 
 class Terminated(BaseException):
-    """A signal asks this process to end.
+    """A signal requested the end of this process.
 
     Attributes:
-        number: The signal.
+        number: The signal's number.
     """
 
     def __init__(self, number: int) -> None:
@@ -26,8 +26,8 @@ class Terminated(BaseException):
 def ended_by_signals() -> Iterator[None]:
     """Run the block; SIGTERM and SIGHUP end it with `Terminated`.
 
-    A signal that already has a handler, or is ignored (nohup), is left alone; so are all of
-    them outside the main thread, where Python runs no handlers.
+    A signal that already has a handler or is ignored (nohup) is left alone. Outside the main
+    thread, where Python runs no handlers, all are left alone.
     """
 
     def end(number: int, _: object) -> None:
@@ -46,7 +46,7 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def end_by(number: int) -> None:
-    """End this process as the signal would have ended it."""
+    """End this process as the signal would have."""
     sys.stdout.flush()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

@@ -1,1 +1,1 @@
-"""What `agentforge doctor` looks at."""
+"""Checks of `agentforge doctor`."""

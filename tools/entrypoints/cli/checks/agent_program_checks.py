@@ -1,4 +1,4 @@
-"""The checks of `agentforge doctor` on agent programs; no model is asked."""
+"""Check agent programs for `agentforge doctor`; call no model."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _DISTRIBUTION: Final = "agentforge-sessions"
 
 @frozen
 class AgentProgramChecks:
-    """Checks the agent programs of a person and a project; each of them is run once for a check.
+    """Checks of a person's and a project's agent programs; a check runs each program once.
 
     Attributes:
-        folder: The folder that agent programs are started in.
-        environment: The environment that they are started with.
-        agent: What `[run] agent` names, or None.
+        folder: The working directory of agent programs.
+        environment: The environment of agent programs.
+        agent: The value of `[run] agent`, or None.
     """
 
     folder: Path = field(factory=Path.cwd)
@@ -46,7 +46,7 @@ class AgentProgramChecks:
 
     @cached_property
     def _trust(self) -> HookTrust | None:
-        """Whether Codex runs our hooks; None where it has none, or is not there to be asked."""
+        """Whether Codex trusts our hooks; None if it has none or can't be asked."""
         from ....agents.setup.self_report import codex_trust, find_command
 
         commands = [one for each in self._installed_in(codex.NAME) for one in each.commands]
@@ -65,7 +65,7 @@ class AgentProgramChecks:
         return [one for one in self._installed if one.program == program]
 
     def check_installed(self) -> Finding:
-        """Check that what was installed into agent programs is there and can be run."""
+        """Check that everything installed into agent programs exists and can be run."""
         broken = [one for one in self._installed if one.problems]
         if broken:
             return warn(
@@ -77,7 +77,7 @@ class AgentProgramChecks:
         return ok(shown or "none; `agentforge install claude-code` puts sessions into one")
 
     def check_versions(self) -> Finding | None:
-        """Compare the programs' versions with those that were tried; None where none is used."""
+        """Compare the programs' versions with the tested ones; None if no program is used."""
         from ....agents.setup.self_report import find_command, said_version
 
         shown, silent = [], []
@@ -100,7 +100,7 @@ class AgentProgramChecks:
         return ok("; ".join(shown)) if shown else None
 
     def _used(self) -> Iterator[AgentProgram]:
-        """Return the programs that have our hook, and the one that runs ask."""
+        """Yield the programs that have our hook, and the one that runs use."""
         from ....agents.programs.registry import PROGRAMS, find_program
         from ....workflows.agents.choice import is_program
 
@@ -111,7 +111,7 @@ class AgentProgramChecks:
                 yield program
 
     def check_trust(self) -> Finding | None:
-        """Check that Codex runs our hooks; None where it has none."""
+        """Check that Codex runs our hooks; None if it has none."""
         if not self._installed_in(codex.NAME):
             return None
         trust = self._trust
@@ -124,7 +124,7 @@ class AgentProgramChecks:
         return warn(_distrust(trust), _REVIEW)
 
     def check_hooks(self) -> Finding:
-        """Check whether a prompt in an agent program begins or continues a session here."""
+        """Check whether a prompt in an agent program would begin or continue a session here."""
         programs = dict.fromkeys(one.program for one in self._installed)
         if not programs:
             return ok(no_session("no agent program has the hook", "").message)
@@ -139,7 +139,7 @@ class AgentProgramChecks:
         return ok(f"in {calling}, {found.message}{but}")
 
     def _why_silent(self, program: str) -> str | None:
-        """Return why a program does not call the hook; None where it does, as far as is known."""
+        """Return why a program does not call the hook; None if it does, as far as known."""
         installed = self._installed_in(program)
         if all(one.problems for one in installed):
             return f"{program}: {installed[0].problems[0]}"

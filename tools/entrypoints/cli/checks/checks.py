@@ -1,4 +1,4 @@
-"""The checks of `agentforge doctor`; none changes a session or creates a directory."""
+"""Checks of `agentforge doctor`; none changes a session or creates a directory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _OBJECTS: Final = "Correct --objects, AGENTFORGE_OBJECTS or objects in [store], 
 
 
 def examine(cli: Cli) -> Iterator[tuple[str, Finding]]:
-    """Run all checks that have something to check; yield the name and the finding of each."""
+    """Run all checks that apply; yield the name and finding of each."""
     store, now, configuration = cli.store(), cli.outside.clock(), cli.usable
     database, objects = cli.store_url if cli.in_database else None, cli.objects_url
     told = configuration if configuration is not None and configuration.webhooks else None
@@ -91,7 +91,7 @@ def examine(cli: Cli) -> Iterator[tuple[str, Finding]]:
 
 
 def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Finding:
-    """Check the Python that runs this."""
+    """Check the running Python."""
     shown = ".".join(map(str, version))
     if version[:2] < _LEAST_PYTHON:
         return fail(f"Python {shown}", "Install Python 3.11 or newer.")
@@ -99,7 +99,7 @@ def check_python(version: tuple[int, ...] = tuple(sys.version_info[:3])) -> Find
 
 
 def check_dependencies(requirements: list[str] | None = None) -> Finding:
-    """Check that what this package needs is installed, and new enough."""
+    """Check that this package's requirements are installed in the required versions."""
     if requirements is None:
         requirements = importlib.metadata.requires(_DISTRIBUTION) or []
     problems = []
@@ -140,9 +140,9 @@ def check_libyaml() -> Finding:
 
 
 def check_plugins(plugins: Callable[[], Sequence[Plugin]] = foreign_plugins) -> Finding | None:
-    """Check that what other packages add to this one can be loaded; each is imported.
+    """Check that the plugins of other packages can be loaded; import each.
 
-    None where no package adds anything.
+    Return None if there are no plugins.
     """
     problems, present = [], []
     for one in sorted(plugins()):
@@ -160,7 +160,7 @@ def check_plugins(plugins: Callable[[], Sequence[Plugin]] = foreign_plugins) -> 
 
 
 def check_configuration() -> Finding:
-    """Check that the project's configuration can be used, all of its sections."""
+    """Check that all sections of the project's configuration can be used."""
     from ....base.settings.configuration import checked_configuration
     from ....base.settings.configuration_file import read_configuration_file
     from ....base.settings.errors import InvalidConfiguration
@@ -186,7 +186,7 @@ def check_configuration() -> Finding:
 
 
 def check_privacy() -> Finding | None:
-    """Check that `[privacy]` of the person's own configuration can be used; None where it can."""
+    """Check that `[privacy]` in the person's own configuration can be used; None if it can."""
     from ....base.settings.privacy import privacy_problem
 
     problem = privacy_problem()
@@ -199,11 +199,11 @@ def check_privacy() -> Finding | None:
 
 
 def check_store(store: SessionRepository, database: str | None) -> Finding:
-    """Check that the store of the sessions is there, and that this program can work with it.
+    """Check that the sessions' store exists and that this program can work with it.
 
     Args:
         store: The sessions.
-        database: The address of the database that they are in; None if they are in files.
+        database: The address of their database; None if they are in files.
     """
     if database is None:
         return ok(f"files in {store.where}")
@@ -225,7 +225,7 @@ def check_store(store: SessionRepository, database: str | None) -> Finding:
 
 
 def check_objects(url: str) -> Finding:
-    """Check that the object store can be written and read; what is written is removed."""
+    """Check that the object store can be written and read; remove what was written."""
     from ....wiring.bootstrap import try_objects
 
     address, took_s = try_objects(url)
@@ -233,7 +233,7 @@ def check_objects(url: str) -> Finding:
 
 
 def check_telemetry(environment: Mapping[str, str] = os.environ) -> Finding:
-    """Check that what the environment asks to be traced can be sent; nothing is sent."""
+    """Check that the traces that the environment requests can be sent; send nothing."""
     from ....integrations.telemetry import TelemetryRequest, sdk_problem
 
     request = TelemetryRequest.of(environment)
@@ -263,7 +263,7 @@ def check_sandbox() -> Finding:
 
 
 def check_sandbox_cache() -> Finding:
-    """Check that the sandbox starts at once."""
+    """Check that the sandbox starts without compiling."""
     info = sandbox.runtime_info()
     if info.cache_dir is None:
         return warn(
@@ -301,7 +301,7 @@ def check_sessions(store: SessionRepository) -> Finding:
 
 
 def check_leftovers(base: Path, *, now: datetime) -> Finding:
-    """Check that no creation, deletion or prune of any kind of sessions was left half done."""
+    """Check that no creation, deletion or prune of any sessions was left incomplete."""
     from ....wiring.pruning import prune_kinds
 
     left = []
@@ -337,7 +337,7 @@ def check_orphans(store: LocalSessions) -> Finding:
 
 
 def check_clock(store: SessionRepository, *, now: datetime) -> Finding:
-    """Check that the clock is not behind what the sessions say."""
+    """Check that the clock is not behind the times in the sessions."""
     if now < _EARLIEST:
         return fail(f"it says {now:%Y-%m-%d %H:%M}Z", "Set the clock of this machine.")
     ahead = [

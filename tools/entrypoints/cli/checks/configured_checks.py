@@ -1,7 +1,7 @@
-"""The checks of `agentforge doctor` that try what the configuration names.
+"""Try what the configuration names, for `agentforge doctor`.
 
-No tests are run and no model is asked. Each check returns None where the configuration does not
-name what it tries.
+Runs no tests and calls no model. Each check returns None if the configuration does not name its
+subject.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def configured_checks(configuration: Configuration, store: LocalSessions) -> list[Check]:
-    """Return the checks, by name."""
+    """Return the named checks."""
     return [
         (
             "jail",
@@ -38,7 +38,7 @@ def configured_checks(configuration: Configuration, store: LocalSessions) -> lis
 
 
 def check_jail(configuration: Configuration) -> Finding | None:
-    """Make a jail with all that the configuration shows in it, and run `true` there."""
+    """Run `true` in a jail with everything that the configuration shows in it."""
     from ....jail import Jail
     from ....wiring.bootstrap import configured_jail
 
@@ -51,7 +51,7 @@ def check_jail(configuration: Configuration) -> Finding | None:
 
 
 def check_gate(configuration: Configuration) -> Finding | None:
-    """Check that the program of the gate's command is found and can be shown in its jail."""
+    """Check that the gate's program is found and can be shown in its jail."""
     from ....wiring.bootstrap import try_gate
 
     command = configuration.gate.command
@@ -61,9 +61,9 @@ def check_gate(configuration: Configuration) -> Finding | None:
 
 
 def check_agent(configuration: Configuration, store: LocalSessions) -> Finding | None:
-    """Check that the agent of `[run]` can be asked; it is asked nothing.
+    """Check that the agent of `[run]` can be called; send it no prompt.
 
-    An endpoint is asked for the list of its models, as a run does before it begins.
+    Requests an endpoint's list of models, as a run does before it begins.
     """
     from ....workflows.agents.choice import check_agent as check_made
 
@@ -76,7 +76,7 @@ def check_agent(configuration: Configuration, store: LocalSessions) -> Finding |
 
 
 def _agent(said: str, configuration: Configuration, store: LocalSessions) -> PhaseAgent:
-    """Return the configured agent as a run makes it."""
+    """Build the configured agent as a run does."""
     from attrs import evolve
 
     from ....wiring.bootstrap import build_editing_agent, configured_jail

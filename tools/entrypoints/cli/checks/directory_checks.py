@@ -1,6 +1,6 @@
-"""The checks of `agentforge doctor` on the sessions' directory.
+"""Check the sessions' directory for `agentforge doctor`.
 
-Nothing here changes a session; what a check writes, it removes.
+No check changes a session; a check removes what it writes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _REMOTE: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
 
 
 def _nearest(path: Path) -> Path:
-    """Return `path`, or the nearest directory above it that is there."""
+    """Return `path`, or the nearest directory above it that exists."""
     whole = path.absolute()
     while not os.path.lexists(whole):
         whole = whole.parent
@@ -110,13 +110,13 @@ def check_lock(base: Path) -> Finding:
 
 
 def check_digests(store: SessionRepository) -> Finding:
-    """Check that each session's file has the digest of its content; all of them are read."""
+    """Check that each session's file has the digest of its content; read every file."""
     from ....harness.format.session_digest import differs
 
     names = store.list_sessions()
     changed = []
     for name in names:
-        with suppress(harness.HarnessError):  # the check of the sessions says what can't be read
+        with suppress(harness.HarnessError):  # the check of the sessions reports what can't be read
             if differs(store.read_document(name) or b""):
                 changed.append(name)
     if changed:
@@ -131,7 +131,7 @@ def check_digests(store: SessionRepository) -> Finding:
 
 
 def check_file_system(base: Path, mounts: str | None = None) -> Finding:
-    """Check that the base is on a file system that keeps what was synced."""
+    """Check that the base's file system preserves synced data."""
     where = _nearest(base)
     if mounts is None:
         mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
@@ -147,7 +147,7 @@ def check_file_system(base: Path, mounts: str | None = None) -> Finding:
 
 
 def _kind_of(path: Path, mounts: str) -> str | None:
-    """Return the type of the file system that `path` is on: that of the deepest mount above it."""
+    """Return the file system type of `path`: that of the deepest mount above it."""
     whole = os.path.realpath(path)
     best = -1
     kind = None
@@ -165,7 +165,7 @@ def _kind_of(path: Path, mounts: str) -> str | None:
 
 
 def check_space(base: Path, status: os.statvfs_result | None = None) -> Finding:
-    """Check that there is room for more."""
+    """Check that the disk has free space."""
     found = status if status is not None else os.statvfs(_nearest(base))
     free = found.f_bavail * found.f_frsize
     shown = f"{free / 1024**3:.1f} GiB free"

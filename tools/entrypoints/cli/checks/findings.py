@@ -1,4 +1,4 @@
-"""The findings of `agentforge doctor`."""
+"""Findings of `agentforge doctor`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attrs import frozen
 
 
 class Status(StrEnum):
-    """How a check ended."""
+    """Outcome of a check."""
 
     OK = "ok"
     WARN = "warn"
@@ -19,10 +19,10 @@ class Status(StrEnum):
 
 @frozen
 class Finding:
-    """The result of one check.
+    """Result of one check.
 
     Attributes:
-        status: How it ended.
+        status: The outcome.
         message: What was found.
         advice: What to do about it, or None.
     """
@@ -35,20 +35,20 @@ class Finding:
 Check: TypeAlias = (
     tuple[str, Callable[[], Finding | None]] | tuple[str, Callable[[], Finding | None], str]
 )
-"""A check by its name: it returns None where there is nothing to check. Where advice is beside it,
-an error of the library, or a value that it refuses, is a finding with that advice."""
+"""Named check; it returns None if there is nothing to check. With advice beside it, an error of the
+library, or a value that it refuses, becomes a finding with that advice."""
 
 
 def ok(message: str) -> Finding:
-    """Return a finding that asks for nothing."""
+    """Return a finding that needs no action."""
     return Finding(Status.OK, message)
 
 
 def warn(message: str, advice: str) -> Finding:
-    """Return a finding that is worth attention."""
+    """Return a finding that needs attention."""
     return Finding(Status.WARN, message, advice)
 
 
 def fail(message: str, advice: str) -> Finding:
-    """Return a finding that keeps sessions from working."""
+    """Return a finding that prevents sessions from working."""
     return Finding(Status.FAIL, message, advice)

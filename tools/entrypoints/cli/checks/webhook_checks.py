@@ -1,4 +1,4 @@
-"""The check of `agentforge doctor` on webhooks; nothing is sent."""
+"""Check webhooks for `agentforge doctor`; send nothing."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def check_webhooks(
     sessions: SessionFeeds,
     environment: Mapping[str, str] = os.environ,
 ) -> Finding:
-    """Check that each receiver can be sent to, and whether deliveries wait.
+    """Check that deliveries to each receiver are possible, and whether any wait.
 
     Args:
         configuration: The configuration.
-        sessions: The sessions of which the receivers are told.
-        environment: Where the variables are that it names.
+        sessions: The sessions whose events the receivers get.
+        environment: The environment with the variables that the configuration names.
     """
     from ....integrations.observers.observing import check_patterns, senders
 

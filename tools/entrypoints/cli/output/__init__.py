@@ -1,1 +1,1 @@
-"""What the command line prints: text, tables, documents, errors, logs."""
+"""Output of the command line: text, tables, documents, errors, logs."""

@@ -1,4 +1,4 @@
-"""The console at standard output: the terminal, or a pipe."""
+"""Console at standard output: the terminal or a pipe."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _PIPE_WIDTH: Final = 1000
 
 
 class OutputConsole(Console):
-    """A console that notifies its owner when the reader disappears, and does not raise.
+    """Console that notifies its owner when the reader closes its end, instead of raising.
 
-    Colour, where it is allowed, is used on a terminal only.
+    Colour, if allowed, is used on a terminal only.
     """
 
     def __init__(self, *, color: bool, on_broken_pipe: Callable[[], None]) -> None:
@@ -30,6 +30,6 @@ class OutputConsole(Console):
         self._notify_owner = on_broken_pipe
 
     def on_broken_pipe(self) -> None:
-        """Write nothing more, and notify the owner."""
+        """Stop writing and notify the owner."""
         self.quiet = True
         self._notify_owner()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def selected(value: object, names: str) -> dict[str, Any]:
-    """Describe a value by attributes of it, whose names are separated by spaces."""
+    """Return the attributes of a value whose names are given, separated by spaces."""
     return {name: getattr(value, name) for name in names.split()}
 
 
@@ -32,7 +32,7 @@ def budget_document(budget: harness.TokenBudget) -> dict[str, Any]:
 
 
 def artifact_document(artifact: harness.SessionArtifact) -> dict[str, Any]:
-    """Describe a file made."""
+    """Describe a file that a session recorded."""
     return selected(artifact, "path artifact_type phase timestamp")
 
 
@@ -42,7 +42,7 @@ def entry_document(index: int, entry: harness.SessionHistory) -> dict[str, Any]:
 
 
 def labels_document(session: harness.SessionContext) -> dict[str, Any]:
-    """Describe what people call a session, find it by and keep with it."""
+    """Describe a session's title, tags and metadata."""
     return selected(session, "parent_id title tags metadata")
 
 
@@ -53,13 +53,13 @@ def session_document(
     interrupted: bool,
     children: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Return a session in full, as the published schema says, with more beside it.
+    """Return a session in full, as in the published schema, with further fields.
 
     Args:
         session: The session.
-        store: Where it is.
-        interrupted: Whether it is active without a worker.
-        children: The sessions that were made from it; None where they are not looked for.
+        store: The session's store.
+        interrupted: Whether the session is active without a worker.
+        children: The sessions that were created from it; None if they were not searched for.
     """
     whole = session.to_dict()
     return {
@@ -85,7 +85,7 @@ def session_document(
 
 
 def _conversations_document(session: harness.SessionContext) -> dict[str, Any]:
-    """Describe what agent programs did, and where the budget stopped them; nothing without any."""
+    """Describe what agent programs did and where the budget stopped them; empty without any."""
     from ....harness.views.conversations import budget_stops, conversations
 
     found = conversations(session.history)
@@ -101,7 +101,7 @@ def _conversations_document(session: harness.SessionContext) -> dict[str, Any]:
 
 
 def _time_document(session: harness.SessionContext) -> dict[str, float] | None:
-    """Describe where an agent's session has spent its time; None for one of another kind."""
+    """Describe how an agent's session spent its time; None for sessions of other kinds."""
     from ....harness.domain.history_events import AgentAnswered
 
     if not any(entry.event_type is AgentAnswered for entry in session.history):
@@ -113,7 +113,7 @@ def _time_document(session: harness.SessionContext) -> dict[str, float] | None:
 
 
 def state_document(session: harness.SessionContext, store: LocalSessions) -> dict[str, Any]:
-    """Describe where a session is, without its artifacts and history."""
+    """Describe a session's state, without its artifacts and history."""
     return {
         **selected(session, "session_id state workflow_type current_phase attempt_number"),
         "token_budget": budget_document(session.token_budget),
@@ -131,7 +131,7 @@ def summary_document(
     Args:
         summary: The session.
         interrupted: As in `session_document`.
-        own: Whether it is this person's.
+        own: Whether the session is this person's.
     """
     from ....harness import TokenBudget
 

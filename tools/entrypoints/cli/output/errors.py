@@ -1,4 +1,4 @@
-"""What can go wrong on the command line itself."""
+"""Errors of the command line itself."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ....base.errors import AgentForgeError, ErrorKind
 
 
 class Declined(AgentForgeError, kind=ErrorKind.NOT_DONE):
-    """The person was asked and did not say yes; nothing was done."""
+    """The person was asked and did not confirm; nothing was done."""
 
     message = "nothing was done, because you did not say yes"
 
 
 class ConfirmationNeeded(AgentForgeError, kind=ErrorKind.USAGE):
-    """A question could not be asked: there is no terminal to answer at, or the output is JSON."""
+    """Confirmation was impossible: there is no terminal, or the output is JSON."""
 
     message = """{operation} needs your yes and nobody can be asked here; nothing was done. Add
     --yes to go ahead."""
     operation: str
-    """What needs the yes."""
+    """The action that needs confirmation."""
 
 
 class NothingToTrust(AgentForgeError, kind=ErrorKind.NOT_FOUND):
@@ -32,18 +32,18 @@ class NothingToTrust(AgentForgeError, kind=ErrorKind.NOT_FOUND):
 
 
 class ChangedSinceTrusted(AgentForgeError, kind=ErrorKind.REFUSED):
-    """A file that a trusted configuration names is another one than was trusted."""
+    """A file that a trusted configuration names differs from the one that was trusted."""
 
     message = """{path} has changed since {configuration} was trusted; nothing was begun. Look at
     it, then name it on the command line, or trust both again: agentforge trust --revoke, agentforge
     trust."""
     path: Path
     configuration: Path
-    """The file that names it."""
+    """The configuration file that names it."""
 
 
 class OutputLost(AgentForgeError, kind=ErrorKind.STORAGE):
-    """Standard output takes no more, as on a full disk."""
+    """Standard output can't be written, as on a full disk."""
 
     message = """could not write the output: {cause}. Free the disk, or send the output elsewhere,
     then try again."""
@@ -51,21 +51,21 @@ class OutputLost(AgentForgeError, kind=ErrorKind.STORAGE):
 
 
 class Interrupted(AgentForgeError, kind=ErrorKind.INTERRUPTED):
-    """Ctrl-C."""
+    """The person pressed Ctrl-C."""
 
     message = "{text}"
     text: str = "interrupted"
     session_id: str | None = None
-    """The session that was being worked on."""
+    """The session at work."""
 
 
 class SandboxSessionNotFound(AgentForgeError, kind=ErrorKind.NOT_FOUND):
-    """No sandbox session, or no workspace of a session, is where it should be."""
+    """A sandbox session, or a session's workspace, does not exist."""
 
     session_id: str
     path: Path
     agent: bool = False
-    """Whether it is a session of an agent."""
+    """Whether it is an agent's session."""
 
     def __str__(self) -> str:
         if self.agent:
@@ -85,7 +85,7 @@ class WorkspaceFileMissing(AgentForgeError, kind=ErrorKind.NOT_FOUND):
 
 
 class WorkspaceFileRefused(AgentForgeError, kind=ErrorKind.REFUSED):
-    """What is at a path of a workspace does not allow what was asked; nothing was changed."""
+    """The entry at a workspace path does not allow the operation; nothing was changed."""
 
     message = "{path} in the workspace of {session_id}: {reason}."
     session_id: str
@@ -94,12 +94,12 @@ class WorkspaceFileRefused(AgentForgeError, kind=ErrorKind.REFUSED):
 
 
 class NoSessionToPin(AgentForgeError, kind=ErrorKind.NOT_FOUND):
-    """No session that could be pinned or unpinned fits an id; nothing was changed."""
+    """No session that could be pinned or unpinned matches the id; nothing was changed."""
 
     message = "there is no session {session_id} in {_places}; nothing was changed."
     session_id: str
     paths: Sequence[Path]
-    """The directories that were looked through."""
+    """The directories that were searched."""
 
     @property
     def _places(self) -> str:

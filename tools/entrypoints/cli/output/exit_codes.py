@@ -1,4 +1,4 @@
-"""How the command line ends: the exit codes, and which kind of error leads to which."""
+"""Exit codes of the command line, and the code for each kind of error."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ....base.errors import AgentForgeError, ErrorKind
 
 
 class ExitCode(IntEnum):
-    """What the exit code of `agentforge` means.
+    """Exit code of `agentforge`, with its meaning.
 
     Attributes:
-        meaning: The same in words.
+        meaning: The meaning in words.
     """
 
     meaning: str
 
     def __new__(cls, number: int, meaning: str) -> ExitCode:
-        """Return a number with its meaning."""
+        """Return the exit code of a number, with its meaning."""
         code = int.__new__(cls, number)
         code._value_ = number
         code.meaning = meaning
@@ -42,20 +42,20 @@ class ExitCode(IntEnum):
 
 
 class GuestExit(int):
-    """The exit code of code in the sandbox, passed on whatever it would mean as one of ours."""
+    """Exit code of code in the sandbox, passed on regardless of its meaning as one of ours."""
 
 
 _CODES: Final = {kind: ExitCode[kind.name] for kind in ErrorKind}
 
 
 def exit_code_of(error: BaseException) -> ExitCode:
-    """Return the exit code that `error` leads to."""
+    """Return the exit code for `error`."""
     if isinstance(error, AgentForgeError):
         return _CODES[error.kind]
     return ExitCode.STORAGE if isinstance(error, OSError) else ExitCode.UNEXPECTED
 
 
 def epilog() -> str:
-    """Write the exit codes for the end of the help text."""
+    """Return the exit codes as text for the end of the help."""
     lines = [f"  {code.value:>3}  {code.meaning}" for code in ExitCode]
     return "\b\nExit codes:\n" + "\n".join(lines)

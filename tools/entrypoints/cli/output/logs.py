@@ -1,4 +1,4 @@
-"""Log events of the packages below, on standard error."""
+"""Log the library's events to standard error."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _TOLD_ANYWAY: Final = frozenset(
         "session.prune.failed",
     }
 )
-"""Events that commands report themselves; they are logged only with all events."""
+"""Events that commands report themselves; logged only in verbose mode."""
 
 
 class _StandardError:
-    """A logger that writes to the current standard error."""
+    """Logger that writes to the current standard error."""
 
     def msg(self, message: str) -> None:
         remark(message)
@@ -53,7 +53,7 @@ def _value(value: object) -> str:
 
 
 def configure_logs(*, verbose: bool) -> None:
-    """Send events to standard error: all with `verbose`, else from warnings up."""
+    """Log events to standard error: all with `verbose`, else warnings and above."""
     _configure(
         [_render] if verbose else [_without_told, _render],
         logging.DEBUG if verbose else logging.WARNING,
@@ -61,11 +61,11 @@ def configure_logs(*, verbose: bool) -> None:
 
 
 def configure_service_logs(*, verbose: bool, as_json: bool) -> None:
-    """Send what a service does to standard error, each event with its time.
+    """Log a service's events to standard error, each with its time.
 
     Args:
-        verbose: Whether to send what is only for finding faults, too.
-        as_json: Whether each is a JSON object on a line.
+        verbose: Whether to log debug events too.
+        as_json: Whether each event is one line of JSON.
     """
     from structlog.processors import TimeStamper, format_exc_info
 

@@ -1,8 +1,8 @@
-"""The output of a command: for a person or for a program, never for both.
+"""Output of a command: for a person or for a program, never for both.
 
-In JSON there is one document on standard output (or one a line, when something is followed) and
-nothing else. For people, the contents of sessions go through `cli.text` first. A reader
-that goes away (`| head`) ends the output, not the work.
+JSON output is one document on standard output (one per line for commands that follow something) and
+nothing else. For people, `cli.text` makes the contents of sessions safe first. If the reader closes
+the pipe (`| head`), the output ends but the work goes on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Document = Mapping[str, Any]
 
 
 def to_json(payload: object, *, indent: int | None = None) -> str:
-    """Write a JSON document in ASCII, so that no terminal can act on what it holds."""
+    """Return JSON in ASCII, so that no terminal can act on its content."""
     text = json.dumps(payload, indent=indent, default=_jsonable, ensure_ascii=True)
     return text.replace("\x7f", "\\u007f")
 
@@ -44,12 +44,12 @@ def _jsonable(value: object) -> object:
 
 
 class Output:
-    """The switch between JSON and text.
+    """Switch between JSON and text.
 
     Attributes:
-        json: Whether a program reads.
+        json: Whether the output is JSON, for a program.
         color: Whether colour is allowed.
-        closed: Whether the reader disappeared.
+        closed: Whether the reader closed its end.
     """
 
     def __init__(self, *, json: bool = False, color: bool = True) -> None:
@@ -65,7 +65,7 @@ class Output:
         self._write(f"{to_json(payload, indent=2)}\n")
 
     def wrote(self, payload: Document | Callable[[], Document]) -> bool:
-        """Write the one document of a command if a program reads; return whether one does."""
+        """Write the one document of a command if the output is JSON; return whether it is."""
         if self.json:
             self.document(payload() if callable(payload) else payload)
         return self.json
@@ -87,7 +87,7 @@ class Output:
         self._write(f"{safe(text)}\n")
 
     def address(self, what: str, url: str) -> None:
-        """Write an address to open, which can be used once; "{what} at {url}"."""
+        """Write an address that can be opened once, as "{what} at {url}"."""
         if self.json:
             self.json_line({"url": url})
             return
@@ -102,7 +102,7 @@ class Output:
         self._write(f"{safe_lines(text)}\n")
 
     def page(self, text: str) -> None:
-        """Write a document for another program as it is."""
+        """Write a document for another program unchanged."""
         self._write(text)
 
     def table(
@@ -112,7 +112,7 @@ class Output:
         right: Iterable[str] = (),
         empty: str | None = None,
     ) -> None:
-        """Write a table, its cells made safe; where it has no row, the line `empty` if given."""
+        """Write a table, its cells made safe; without rows, write the line `empty` if given."""
         found = list(rows)
         if empty is not None and not found:
             self.line(empty)
@@ -122,9 +122,9 @@ class Output:
         self.show(table(*columns, rows=found, right=right))
 
     def show(self, *renderables: RenderableType) -> None:
-        """Write something rich, whose text the caller made safe.
+        """Write rich content, whose text the caller made safe.
 
-        Text is left to the terminal to wrap, so that what is copied from it has no breaks.
+        The terminal wraps the text, so that copied text has no line breaks.
         """
         try:
             for one in renderables:
@@ -147,7 +147,7 @@ class Output:
 
     @property
     def console(self) -> Console:
-        """The terminal (or pipe) at standard output; made when it is first needed."""
+        """The terminal (or pipe) at standard output; created on first use."""
         if self._console is None:
             from .console import OutputConsole
 
@@ -156,21 +156,21 @@ class Output:
 
     @property
     def interactive(self) -> bool:
-        """Whether a person watches, so that lines may be redrawn."""
+        """Whether standard output is a terminal, so that lines may be redrawn."""
         if self.json or not sys.stdout.isatty():  # colour can be forced into a pipe; this can't
             return False
         return self.console.is_terminal and not self.console.is_dumb_terminal
 
     def remark(self, text: str) -> None:
-        """Write a line for a person to standard error, apart from the result."""
+        """Write a line to standard error, apart from the result."""
         remark(text)
 
     def ask(self, question: str, *, yes: bool) -> None:
-        """Return if the person confirms, or did so with `--yes`.
+        """Return if the person confirms, or confirmed with `--yes`.
 
         Raises:
             ConfirmationNeeded: There is no terminal.
-            Declined: The answer was not yes.
+            Declined: The person did not confirm.
         """
         if yes:
             return
@@ -184,7 +184,7 @@ class Output:
     # -------------------------------------------------------------------------------- plumbing
 
     def close(self) -> None:
-        """Discard further output: the reader disappeared."""
+        """Discard further output, because the reader closed its end."""
         self.closed = True
         discard(sys.stdout)
 
@@ -198,14 +198,14 @@ class Output:
 
 @contextmanager
 def writing(stream: TextIO, *, on_end: Callable[[], None] | None = None) -> Iterator[None]:
-    """Write to a stream in the block; when it takes no more, discard what else is written.
+    """Let the block write to a stream; discard the rest once the stream can't be written.
 
     Args:
         stream: The stream.
-        on_end: Discards further output instead.
+        on_end: Called to discard further output, instead of `discard`.
 
     Raises:
-        OutputLost: The output can't be written; that the reader left is no such error.
+        OutputLost: The output can't be written. A reader that closed its end is no error.
     """
     try:
         yield
@@ -219,7 +219,7 @@ def writing(stream: TextIO, *, on_end: Callable[[], None] | None = None) -> Iter
 
 
 def discard(stream: TextIO) -> None:
-    """Discard further output of `stream`, and what it has buffered."""
+    """Discard the buffer and further output of `stream`."""
     with suppress(OSError, ValueError, io.UnsupportedOperation):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:
@@ -229,11 +229,11 @@ def discard(stream: TextIO) -> None:
 
 
 def remark(text: str) -> None:
-    """Write a line for a person to standard error, if that is possible."""
+    """Write a line to standard error; ignore failures."""
     try:
         sys.stderr.write(f"{safe(text)}\n")
         sys.stderr.flush()
-    except OSError:  # the reader disappeared, or the disk is full: there is no one to inform
+    except OSError:  # the reader closed its end, or the disk is full: no one can be informed
         discard(sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""What a person sees during a run: a table that is redrawn, or a line for each event."""
+"""Progress of a run for a person: a table that is redrawn, or a line for each event."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ _REFRESHES_PER_SECOND: Final = 8
 
 
 class RunView(RunObserver):
-    """The state of a run, of scripts or of an agent; shows nothing itself.
+    """State of a run of scripts or of an agent; shows nothing itself.
 
-    What happens it also puts into a line, for those that show it.
+    Also turns each event into a line, for subclasses that show lines.
 
     Attributes:
         session_id: The session, once the run has one.
-        job: What runs, once it is known.
+        job: The job, once it is known.
         rows: The state of each phase.
-        spent: The budget, once it was read.
+        spent: The budget, once it has been read.
         doing: The current step, in a few words, or None.
         since: When that step began, on the monotonic clock.
         last: The result of a script that was recorded last, or None.
-        problem: Why that result is no success, or None.
+        problem: Why that result is not a success, or None.
         verdicts: The verdicts on agents' attempts in this run, oldest first, each with its phase,
             round and attempt.
         questions_dir: The questions directory, if it is not the default of `agentforge answer`.
-        store: The store of the questions, if it has to be named.
+        store: The store of the questions, if the command must name it.
     """
 
     def __init__(self, manager: SessionManager, output: Output) -> None:
@@ -71,12 +71,12 @@ class RunView(RunObserver):
         return nullcontext()
 
     def aside(self) -> AbstractContextManager[object]:
-        """Leave the terminal to a question while the context lasts."""
+        """Free the terminal for a question while the context lasts."""
         return nullcontext()
 
     @property
     def is_agents(self) -> bool:
-        """Whether an agent does the work."""
+        """Whether an agent works on the phases."""
         return self.job is not None and self.job.work is not None
 
     def row(self, name: str) -> PhaseRow:
@@ -84,7 +84,7 @@ class RunView(RunObserver):
         return next(row for row in self.rows if row.name == name)
 
     def answer_command(self, asked: str) -> str:
-        """Return the command by which a person answers."""
+        """Return the command with which a person answers."""
         words = ["agentforge", "answer", asked]
         if self.store is not None:
             words[1:1] = ["--store", self.store]
@@ -93,14 +93,14 @@ class RunView(RunObserver):
         return shlex.join(words)
 
     def ended(self) -> None:
-        """Mark a phase without a recorded result as stopped: the run has ended."""
+        """Mark phases without a recorded result as stopped, because the run has ended."""
         self.doing = None
         for row in self.rows:
             if row.state == "running":
                 row.state = "stopped"
 
     def _line(self, text: str) -> None:
-        """Take what has happened in words."""
+        """Receive an event as a line of text; ignored here."""
 
     def _step(self, phase: Phase, text: str) -> None:
         position = 1 + [row.name for row in self.rows].index(phase.name)
@@ -113,13 +113,13 @@ class RunView(RunObserver):
     # ------------------------------------------------------------------------------ the events
 
     def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:
-        """Show the results of earlier runs."""
+        """Read the results of earlier runs."""
         self.job, self.session_id = job, session_id
         session = self._manager.current_session
         done: dict[str, PhaseRow] = {}
         for row in phase_rows(session) if session else ():
             earlier = done.get(row.name)
-            if earlier is not None:  # another round of it
+            if earlier is not None:  # another round of the phase
                 row.tokens += earlier.tokens
                 if earlier.duration_s is not None:
                     row.duration_s = (row.duration_s or 0.0) + earlier.duration_s
@@ -143,7 +143,7 @@ class RunView(RunObserver):
         self._step(phase, of_agent if self.is_agents else f"running, attempt {attempt}")
 
     def agent_called(self, phase: Phase, *, call: int, prompt_tokens: int) -> None:
-        """Show that the agent works."""
+        """Record that the agent works."""
         del call
         self._do(f"{phase.name}: the agent is thinking (about {prompt_tokens:,} tokens in)")
 
@@ -160,7 +160,7 @@ class RunView(RunObserver):
         self._step(phase, f"{said} ({duration_text(duration_s)})")
 
     def gate_started(self, phase: Phase) -> None:
-        """Show that the gate judges."""
+        """Record that the gate runs."""
         self._do(f"{phase.name}: the gate {phase.agents_gate.kind} is judging")
 
     def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
@@ -181,7 +181,7 @@ class RunView(RunObserver):
         self._step(phase, said)
 
     def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
-        """Show that the run waits for a person."""
+        """Record that the run waits for a person."""
         command = self.answer_command(asked)
         self._do(f"waiting for {counted_of(len(questions), 'answer')}: {command}")
         self._line(f"Waiting for a person: questions {asked}")
@@ -190,18 +190,18 @@ class RunView(RunObserver):
         self._line(f"To answer: {command}")
 
     def budget(self, budget: TokenBudget) -> None:
-        """Take the budget."""
+        """Record the budget."""
         self.spent = budget
 
     def paused(self, reason: str) -> None:
-        """Nothing: the summary says it."""
+        """Do nothing; the summary reports it."""
 
     def completed(self) -> None:
-        """Nothing: the summary says it."""
+        """Do nothing; the summary reports it."""
 
 
 class LiveRunView(RunView):
-    """Redraws a table on a terminal."""
+    """Run view that redraws a table on a terminal."""
 
     def __init__(self, manager: SessionManager, output: Output) -> None:
         super().__init__(manager, output)
@@ -209,7 +209,7 @@ class LiveRunView(RunView):
         self._live: Live | None = None
 
     def shown(self) -> AbstractContextManager[object]:
-        """Draw the table until the context ends, which leaves its last state on the screen."""
+        """Draw the table until the context ends; its last state stays on the screen."""
         self._live = Live(
             console=self._output.console,
             get_renderable=self._draw,
@@ -220,7 +220,7 @@ class LiveRunView(RunView):
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Stop drawing while the context lasts, and go on below."""
+        """Stop drawing while the context lasts, then continue below."""
         live = self._live if self._live is not None and self._live.is_started else None
         if live is not None:
             live.stop()
@@ -231,7 +231,7 @@ class LiveRunView(RunView):
                 live.start()
 
     def _line(self, text: str) -> None:
-        """Show what has happened, however soon something else does."""
+        """Redraw at once, so that each event is shown even if another follows immediately."""
         del text
         if self._live is not None and self._live.is_started:
             self._live.refresh()
@@ -254,14 +254,14 @@ class LiveRunView(RunView):
 
 
 class PlainRunView(RunView):
-    """Writes a line for each event."""
+    """Run view that writes a line for each event."""
 
     def _line(self, text: str) -> None:
         self._output.line(text)
 
 
 def run_view(manager: SessionManager, output: Output) -> RunView:
-    """Return how a run is shown: not at all in JSON, redrawn on a terminal, else in lines."""
+    """Return the view of a run: silent for JSON, redrawn on a terminal, else lines."""
     if output.json:
         return RunView(manager, output)
     return LiveRunView(manager, output) if output.interactive else PlainRunView(manager, output)

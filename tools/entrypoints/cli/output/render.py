@@ -72,12 +72,12 @@ def words(text: object, style: str = "") -> Text:
 
 
 def state_text(state: str) -> Text:
-    """Write a state in its colour."""
+    """Return a state in its colour."""
     return words(state, STATE_STYLES.get(state, ""))
 
 
 def budget_bar(budget: harness.TokenBudget) -> Text:
-    """Draw how much of a budget is spent."""
+    """Draw the spent part of a budget."""
     share = min(budget.utilization_percent, 100.0) / 100
     filled = min(round(share * _BAR_CELLS), _BAR_CELLS)
     style = "red" if budget.is_exhausted else "yellow" if budget.is_warning else "green"
@@ -91,7 +91,7 @@ def budget_bar(budget: harness.TokenBudget) -> Text:
 
 
 def table(*columns: str, rows: Iterable[Sequence[object]] = (), right: Iterable[str] = ()) -> Table:
-    """Return a table without lines, which `grep` and `awk` can read; its cells are made safe."""
+    """Return a table without rules, for `grep` and `awk`; its cells are made safe."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         justify: JustifyMethod = "right" if column in right else "left"
@@ -108,12 +108,12 @@ def _cell(value: object) -> Text:
 
 
 def field(name: str, value: object) -> Text:
-    """Write a name and a value on one line, as in a table's cell."""
+    """Return a name and a value on one line, as in a table's cell."""
     return Text(f"{name:<{_NAME_WIDTH}}", "dim").append_text(_cell(value))
 
 
 def fields(**values: object) -> list[Text]:
-    """Write a line for each name whose value is not empty."""
+    """Return a line for each name whose value is not empty."""
     return [field(name, value) for name, value in values.items() if value]
 
 
@@ -122,17 +122,17 @@ def fields(**values: object) -> list[Text]:
 
 @define
 class PhaseRow:
-    """The state of one phase, as far as the history records it.
+    """State of one phase, as far as the history records it.
 
     Attributes:
         name: The phase.
-        state: "pending", "running", "succeeded", "failed", "stopped" (its run ended before it
-            did), or the session's state if that is not active.
+        state: "pending", "running", "succeeded", "failed", "stopped" (the run ended before the
+            phase), or the session's state if that is not active.
         attempt: The latest attempt of its round.
-        round_number: How often the phase was entered, from 1.
-        duration_s: How long its runs took together, or None before the first result.
-        tokens: What its runs were charged with together.
-        began: When it was entered.
+        round_number: How many times the phase was entered, from 1.
+        duration_s: The total time of its runs; None before the first result.
+        tokens: The total tokens charged for its runs.
+        began: The time at which it was entered.
     """
 
     name: str
@@ -145,12 +145,13 @@ class PhaseRow:
 
 
 def phase_rows(session: harness.SessionContext) -> list[PhaseRow]:
-    """Read from the history how each phase went, in the order in which they were entered.
+    """Return the state of each phase from the history, in the order of entry.
 
-    What an agent's answers cost counts from the answer on, whether the attempt has a result or not.
+    The cost of an agent's answer counts from the answer on, with or without a result of the
+    attempt.
     """
     rows: list[PhaseRow] = []
-    answered = 0  # what the attempt that has no result yet was charged with
+    answered = 0  # the charge of the attempt that has no result yet
     for entry in session.history:
         event = entry.event
         if isinstance(event, SessionCreated | PhaseAdvanced | PhaseRetried):
@@ -186,7 +187,7 @@ def _attempt_text(row: PhaseRow) -> str:
 
 
 def phase_table(rows: Sequence[PhaseRow]) -> Table:
-    """Lay out the phases."""
+    """Return a table of the phases."""
     return table(
         *("PHASE", "STATE", "ATTEMPT", "DURATION", "TOKENS"),
         rows=(
@@ -216,16 +217,16 @@ def session_view(
     adopt: str | None = None,
     children: Sequence[str] = (),
 ) -> list[RenderableType]:
-    """Return the view of one session: its state, budget, phases, files and last entries.
+    """Return the view of a session: its state, budget, phases, files and last entries.
 
     Args:
         session: The session.
         path: Its file.
         workspace: Its workspace.
-        now: The present moment.
-        interrupted: The command that goes on with it, where its worker ended without a word.
-        adopt: The command that makes it this person's, where it is not.
-        children: The sessions that were made from it.
+        now: The current time.
+        interrupted: The command that continues it, if it is active without a worker.
+        adopt: The command that makes it this person's, if it is not.
+        children: The sessions that were created from it.
     """
     attempt = f", attempt {session.attempt_number}" if session.current_phase else ""
     age = age_text((now - session.updated_at).total_seconds())
@@ -266,7 +267,7 @@ def session_view(
 
 
 def labels_lines(session: harness.SessionContext, *, children: Sequence[str] = ()) -> list[Text]:
-    """Write what people call a session, find it by and keep with it; nothing of what it has not."""
+    """Return lines for a session's title, tags, metadata and relatives, as far as set."""
     lines = [] if session.title is None else [field("title", session.title)]
     lines += fields(tags=", ".join(session.tags))
     for name, value in session.metadata.items():
@@ -287,7 +288,7 @@ def _state_of(session: harness.SessionContext, interrupted: str | None) -> Text:
 
 
 def _time_split(session: harness.SessionContext) -> str:
-    """Return where an agent's session has spent its time; empty for other sessions."""
+    """Return how an agent's session spent its time; empty for other sessions."""
     if not any(entry.event_type is AgentAnswered for entry in session.history):
         return ""
     from ....workflows.run.progress import time_spent
@@ -303,7 +304,7 @@ def _title(name: str, shown: int, total: int) -> Text:
 
 
 def entry_line(entry: harness.SessionHistory) -> Text:
-    """Write an entry of the history on one line."""
+    """Return a history entry on one line."""
     line = _entry_head(entry)
     first = first_line(entry.details)
     if first:
@@ -312,7 +313,7 @@ def entry_line(entry: harness.SessionHistory) -> Text:
 
 
 def entry_block(entry: harness.SessionHistory) -> Text:
-    """Write an entry of the history whole, its further lines indented."""
+    """Return a history entry in full, its further lines indented."""
     block = _entry_head(entry)
     first, *others = lines_of(entry.details)
     if first:
@@ -333,7 +334,7 @@ def _entry_head(entry: harness.SessionHistory) -> Text:
 
 
 def conversation_table(found: Iterable[Conversation]) -> Table:
-    """Lay out what agent programs did, a row for each conversation."""
+    """Return a table of what agent programs did, one row per conversation."""
     counts = ("PROMPTS", "TURNS", "FILES", "COMPACTIONS", "TOKENS")
     rows = (
         (
@@ -348,7 +349,7 @@ def conversation_table(found: Iterable[Conversation]) -> Table:
 
 
 def artifact_table(artifacts: Iterable[harness.SessionArtifact]) -> Table:
-    """Lay out the files made."""
+    """Return a table of recorded files."""
     rows = (
         (one.path, one.artifact_type, one.phase, moment_text(one.timestamp)) for one in artifacts
     )
@@ -366,9 +367,9 @@ def session_table(
 
     Args:
         sessions: The sessions.
-        now: The present moment.
-        interrupted: Those that are active without a worker.
-        foreign: Those that are not this person's.
+        now: The current time.
+        interrupted: The ids of those that are active without a worker.
+        foreign: The ids of those that are not this person's.
     """
     columns = ("ID", "STATE", "WORKFLOW", "PHASE", "BUDGET", "UPDATED")
     rows = []
@@ -388,7 +389,7 @@ def session_table(
 def unreadable_lines(
     unreadable: Iterable[harness.UnreadableSession | UnreadableQuestion],
 ) -> list[Text]:
-    """Write a line for each session that can't be read."""
+    """Return a line for each unreadable session."""
     lines = []
     for one in unreadable:
         line = words(one.session_id)
@@ -399,7 +400,7 @@ def unreadable_lines(
 
 
 def state_line(session: harness.SessionContext) -> Text:
-    """Write where a session is on one line, for a reader of plain lines."""
+    """Return a session's state on one line, for plain output."""
     line = Text(moment_text(session.updated_at), "dim")
     line.append(f"  revision {session.revision}  ")
     line.append_text(state_text(session.state.value))

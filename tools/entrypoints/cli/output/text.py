@@ -1,7 +1,7 @@
-"""Text of unknown origin, made safe for a terminal; durations and ages as text.
+"""Make text of unknown origin safe for a terminal; format durations and ages.
 
 A session's goal, details, paths and names can hold anything: escape sequences that move the cursor
-or set the clipboard, marks that reorder what is read, line breaks that fake a line of our own.
+or set the clipboard, marks that reorder text, line breaks that fake a line of our own.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Final
 from ....base import errors
 
 _JOINERS: Final = frozenset("\u200c\u200d")
-"""Zero-width joiners: scripts and emoji need them, and they can't reorder or hide anything."""
+"""Zero-width joiners: scripts and emoji need them, and they can't reorder or hide text."""
 
 _LINE_BREAKS: Final = re.compile("\r\n|\n")
 
 
 class State(str):
-    """A state, which a table shows in its colour."""
+    """State that a table shows in its colour."""
 
 
 def _spell(character: str) -> str:
@@ -37,10 +37,10 @@ def _spell(character: str) -> str:
 
 
 def safe(text: object) -> str:
-    """Return `text` on one line, with everything a terminal could act on spelled out.
+    """Return `text` on one line, with everything that a terminal could act on spelled out.
 
     Line breaks and tabs become single spaces; control characters, escape sequences, marks that
-    reorder text, lone surrogates and unassigned characters become their escapes in Python.
+    reorder text, lone surrogates and unassigned characters become Python escapes.
     """
     flat = _LINE_BREAKS.sub(" ", str(text)).replace("\t", " ")
     return flat if flat.isprintable() else "".join(map(_spell, flat))
@@ -53,7 +53,7 @@ def safe_lines(text: object) -> str:
 
 
 def first_line(text: str | None) -> str:
-    """Return the first line that says something; empty if there is none."""
+    """Return the first line that is not blank; empty if there is none."""
     return (text or "").strip().split("\n", 1)[0]
 
 
@@ -63,27 +63,27 @@ def lines_of(text: str | None) -> list[str]:
 
 
 counted_of: Final = errors.counted
-"""Writes a number with what is counted: `1 file`, `2 files`."""
+"""Return a number with its noun: `1 file`, `2 files`."""
 
 
 def counted(number: int) -> str:
-    """Return a number of sessions: "1 session", "1,500 sessions"."""
+    """Return a number of sessions as text: "1 session", "1,500 sessions"."""
     return counted_of(number, "session")
 
 
 def some_of(names: Sequence[str], most: int = 5) -> str:
-    """Return the first of several names, and the number of the others."""
+    """Return the first names, and the number of the others."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def shorten(text: str, limit: int) -> str:
-    """Return `text`, cut to `limit` characters with an ellipsis at its end where it is longer."""
+    """Return `text`, cut to `limit` characters with an ellipsis at its end if it is longer."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def duration_text(seconds: float) -> str:
-    """Write a duration in its two largest units, as in "2 h 5 min"; short ones with decimals."""
+    """Return a duration in its two largest units, as in "2 h 5 min"; short ones with decimals."""
     if seconds < 60:
         return f"{max(seconds, 0):.{2 if seconds < 9.995 else 1}f} s"
     whole = int(seconds)
@@ -99,12 +99,12 @@ def duration_text(seconds: float) -> str:
 
 
 def moment_text(moment: datetime | None) -> str:
-    """Write a time in UTC, to the second."""
+    """Return a time in UTC, to the second."""
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
 
 
 def age_text(seconds: float) -> str:
-    """Write how long ago something was, in its largest unit: "5 min ago", "just now"."""
+    """Return an age in its largest unit: "5 min ago", "just now"."""
     if seconds < -60:
         return f"in {duration_text(-seconds)}"
     if seconds < 5:

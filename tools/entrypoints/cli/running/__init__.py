@@ -1,1 +1,1 @@
-"""Commands that run work: here, in the sandbox's shell, or submitted."""
+"""Run work from commands: here, in the sandbox's shell, or submitted to the fleet."""

@@ -1,4 +1,4 @@
-"""The agent of a session: which, how it works, and with what; from options and configuration."""
+"""A session's agent, its mode and its settings, from options and configuration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_WAIT: Any = flag("--no-wait", "Pause for questions instead of waiting for th
 
 @frozen
 class AgentOptions:
-    """The agent of a new session."""
+    """Options for the agent of a new session."""
 
     agent: str | None = option(
         "--agent AGENT",
@@ -55,10 +55,10 @@ class AgentOptions:
     no_wait: bool = _NO_WAIT
 
     def of_workflow(self, cli: Cli, workflow: Workflow) -> Workflow:
-        """Return a workflow with the mode of the option, else its own, else the configuration's.
+        """Return the workflow with the option's mode, else its own, else the configuration's.
 
         Raises:
-            typer.BadParameter: There is no such mode, or an option of the other one was given.
+            typer.BadParameter: There is no such mode, or an option of the other mode was given.
         """
         from ....base.settings.choices import AGENT_MODES
 
@@ -71,12 +71,12 @@ class AgentOptions:
         return workflow if found == "answer" else evolve(workflow, agent_mode=found)
 
     def choice(self, cli: Cli, workflow: Workflow, *, dry_run: bool) -> AgentChoice | None:
-        """Return the agent, with what it has in the workflow's mode; remark if it is not sealed.
+        """Return the agent for the workflow's mode; write a remark if it is not sealed.
 
-        A dry run, which asks none, may do without.
+        A dry run calls no agent and may have none.
 
         Raises:
-            typer.BadParameter: None is named, or it can't edit.
+            typer.BadParameter: No agent is named, or it can't edit.
         """
         if dry_run and self.agent is None and cli.configuration.run.agent is None:
             return None
@@ -97,7 +97,7 @@ class AgentOptions:
         return evolve(choice, network=network, environment=names)
 
     def _named(self, cli: Cli) -> AgentChoice:
-        """Return the agent of the options, or else of the configuration, which is then named."""
+        """Return the options' agent, else the configuration's, and remark which one."""
         if self.agent is not None:
             return _parsed(self.agent, self.agent_timeout, self.max_output)
         said = cli.configuration.run
@@ -114,14 +114,14 @@ class AgentOptions:
         )
 
     def made(self, cli: Cli, work: AgentWork) -> PhaseAgent:
-        """Return the agent of a job, whose answers are recorded if that was asked for.
+        """Return the agent of a job, with its answers recorded if requested.
 
         Raises:
-            typer.BadParameter: It can't be called.
+            typer.BadParameter: The agent can't be called.
         """
         from ....agents.running import Recorder
 
-        assert work.agent is not None  # noqa: S101 (only a dry run does without)
+        assert work.agent is not None  # noqa: S101 (only a dry run has none)
         asked = [phase.name for phase in work.workflow.phases if phase.prompt is not None]
         agent = _make(cli, work, work.agent, first_phase=asked[0] if asked else None)
         return agent if self.record is None else Recorder(agent, self.record)
@@ -129,7 +129,7 @@ class AgentOptions:
 
 @frozen
 class OtherAgent:
-    """The agent of a session that goes on."""
+    """Options for the agent of a session that continues."""
 
     agent: str | None = option(
         "--agent AGENT", "Use this agent instead of the one that an agent's session names."
@@ -138,12 +138,12 @@ class OtherAgent:
     no_wait: bool = _NO_WAIT
 
     def made(self, cli: Cli, work: AgentWork) -> PhaseAgent | None:
-        """Return the named agent, or the session's own with another limit; else None.
+        """Return the named agent or the session's own with another limit; else None.
 
-        Another agent works in the session's mode, and with what its own was given.
+        Another agent works in the session's mode, with the settings of the session's own.
 
         Raises:
-            typer.BadParameter: It can't be called.
+            typer.BadParameter: The agent can't be called.
         """
         own = work.agent
         if self.agent is not None:
@@ -168,7 +168,7 @@ def _parsed(agent: str, timeout_s: float | None, max_output: int | None) -> Agen
 def _make(
     cli: Cli, work: AgentWork, choice: AgentChoice, *, first_phase: str | None = None
 ) -> PhaseAgent:
-    """Return an agent that can be called; refuse one that can't before a session begins."""
+    """Return a callable agent; refuse one that can't be called before a session is created."""
     from ....wiring.bootstrap import build_editing_agent
     from ....workflows.agents.choice import check_agent, make_agent
     from ....workflows.agents.port import AgentUnavailable

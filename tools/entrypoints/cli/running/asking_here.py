@@ -1,4 +1,4 @@
-"""A run that waits for a person, at a terminal: it asks right there, and takes the first answer."""
+"""Ask a waiting run's questions at its terminal; the first answer counts."""
 
 from __future__ import annotations
 
@@ -20,16 +20,15 @@ if TYPE_CHECKING:
     from ..output.output import Output
 
 _POLL_S: Final = 0.2
-"""How soon an answer that was given elsewhere is seen."""
+"""How soon an answer from elsewhere is noticed, in seconds."""
 
 
 class TerminalPerson(QuestionSessionChannel):
-    """The channel of agents' sessions, where a terminal is at hand.
+    """Question channel of agents' sessions that also asks at a terminal.
 
-    The questions are those of any question session: they wait in their directory, and can be
-    answered or rejected there as well. The first saved answer counts. At the end of the
-    terminal's input (Ctrl-D) this terminal asks no more, and the run waits for an answer from
-    elsewhere.
+    The questions are ordinary question sessions: they wait in their directory and can be answered
+    or rejected there as well. The first saved answer counts. At the end of the terminal's input
+    (Ctrl-D), this terminal stops asking and the run waits for an answer from elsewhere.
     """
 
     def __init__(
@@ -42,13 +41,13 @@ class TerminalPerson(QuestionSessionChannel):
         terminal: int,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the terminal; ask nothing yet.
+        """Create the channel; ask nothing yet.
 
         Args:
             sessions: The question sessions.
             notify: Notifies the person of each new question, if given.
             output: Where the questions are shown.
-            aside: Keeps the run's own picture off the terminal while the context lasts.
+            aside: Keeps the run's view off the terminal while the context lasts.
             terminal: The descriptor that lines are read from.
             monotonic: The clock of time limits.
         """
@@ -61,7 +60,7 @@ class TerminalPerson(QuestionSessionChannel):
         self._closed = False
 
     def wait(self, question_id: str, timeout_s: float | None) -> harness.QuestionEnded | None:
-        """Ask here until there is an answer, from here or elsewhere; see the base class."""
+        """Ask here until an answer comes, from here or elsewhere; see the base class."""
         if self._closed or timeout_s == 0 or not self.waiting(question_id):
             return super().wait(question_id, timeout_s)
         deadline = None if timeout_s is None else self._monotonic() + timeout_s
@@ -71,7 +70,7 @@ class TerminalPerson(QuestionSessionChannel):
         return super().wait(question_id, left)
 
     def _ask(self, question_id: str, deadline: float | None) -> None:
-        """Ask question by question, until all is answered or no more can be asked here."""
+        """Ask question by question, until all are answered or no more can be asked here."""
         questions = self.sessions.get(question_id).questions
 
         def read(prompt: str) -> str | None:
@@ -88,7 +87,7 @@ class TerminalPerson(QuestionSessionChannel):
             return
 
     def _line(self, prompt: str, question_id: str, deadline: float | None) -> str | None:
-        """Read a line; None at the end of the input or the time, or when it was ended elsewhere."""
+        """Read a line; None at end of input, at the deadline, or if it was ended elsewhere."""
         sys.stderr.write(prompt)
         sys.stderr.flush()
         while b"\n" not in self._typed:

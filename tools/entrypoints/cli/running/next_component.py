@@ -1,4 +1,4 @@
-"""From a specification that a session wrote to the component: the command that develops it."""
+"""Find the command that develops a component of a specification that a session wrote."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..context import Cli
 
 @frozen
 class WrittenSpecification:
-    """An approved specification in a session's workspace.
+    """Approved specification in a session's workspace.
 
     Attributes:
         path: Its file.
@@ -25,7 +25,7 @@ class WrittenSpecification:
 
 
 def written_specification(cli: Cli, session: harness.SessionContext) -> WrittenSpecification | None:
-    """Return the specification that a session of SPEC wrote, or None."""
+    """Return the specification that a SPEC session wrote, or None."""
     from ....workflows.builtin import SPEC
     from ....workflows.documents.specification import InvalidSpecification
     from ....workflows.documents.specification_document import load_specification
@@ -47,9 +47,9 @@ def written_specification(cli: Cli, session: harness.SessionContext) -> WrittenS
 
 
 def command_of_component(cli: Cli, session: harness.SessionContext) -> str | None:
-    """Return the command that develops a component of what a session wrote; None for no SPEC.
+    """Return the command that develops a component of a session's specification, or None.
 
-    It names the session's agent and repository where the configuration does not.
+    It names the session's agent and repository if the configuration does not.
     """
     from ....wiring.bootstrap import session_results
     from ....workflows.job import AgentWork

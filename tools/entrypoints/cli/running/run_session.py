@@ -1,4 +1,4 @@
-"""Run the phases of a session: of scripts, or of an agent that puts questions to a person."""
+"""Run a session's phases: scripts, or an agent that asks a person questions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WAIT_S: Final = 86_400.0 * 365
 
 @frozen
 class RepositoryBase:
-    """The repository that a session works on, as the command line names it."""
+    """Repository of a session, as the command line names it."""
 
     repo: Path | None = option(
         "--repo PATH",
@@ -49,14 +49,14 @@ class RepositoryBase:
     )
 
     def attachments(self, cli: Cli) -> dict[str, bytes]:
-        """Return the files by which a session knows its repository; none without one.
+        """Return the files that record a session's repository; none without a repository.
 
-        What the options leave open, the configuration says.
+        The configuration supplies what the options leave out.
 
         Raises:
-            typer.BadParameter: A base is named, and no repository.
-            NotARepository: There is no checkout of one.
-            UnknownRevision: It has no such commit.
+            typer.BadParameter: A base is named but no repository.
+            NotARepository: There is no checkout.
+            UnknownRevision: The repository has no such commit.
         """
         named = None if self.base == _HEAD else self.base
         found = cli.configuration.repository.asked_for(
@@ -87,7 +87,7 @@ def start_agent(
     budget: int | None,
     attachments: Mapping[str, bytes],
 ) -> str | None:
-    """Begin a session for an agent's work, and run it; return its id when it is completed."""
+    """Create a session for an agent's work and run it; return its id if it completed."""
     if cli.submission is not None:
         if options.record is not None:
             raise misuse("--record", "the work is done by a worker, elsewhere; leave it out")
@@ -104,7 +104,7 @@ def start_agent(
 
 
 def start_scripts(cli: Cli, workflow: Workflow, attachments: Mapping[str, bytes]) -> None:
-    """Begin a session for a workflow of scripts, and run it."""
+    """Create a session for a workflow of scripts and run it."""
     if cli.submission is not None:
         submit_work(cli, workflow, attachments=attachments)
         return
@@ -121,16 +121,16 @@ def go_on(
     other: OtherAgent,
     act: Callable[[WorkflowRunner, str, PhaseAgent | None], RunOutcome],
 ) -> None:
-    """Go on with a session, with another agent if one is named.
+    """Continue a session, with another agent if one is named.
 
     Args:
         cli: The global options.
         shortened: The session's id, or a part of it.
         other: The other agent.
-        act: Goes on with a session by its id.
+        act: Continues a session by its id.
 
     Raises:
-        typer.BadParameter: An agent is named for a session that runs scripts.
+        typer.BadParameter: An agent is named but the session runs scripts.
     """
     from ....wiring.bootstrap import isolation_of
     from ....workflows.job import AgentWork, is_agent_session
@@ -193,7 +193,7 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool, workflow: Workflow) -> str | N
 
 
 def _questions_of(cli: Cli) -> Path | None:
-    """Return where the questions of a base are: beside its sessions, where people look."""
+    """Return the questions directory of a base: beside its sessions, where people look."""
     from ....harness.session_layout import DEFAULT_BASE_PATH
 
     if not cli.base_given or is_database(cli.store_url):
@@ -209,9 +209,9 @@ def _questions_of(cli: Cli) -> Path | None:
 def _channel(
     cli: Cli, directory: Path | None, aside: Callable[[], AbstractContextManager[object]]
 ) -> QuestionSessionChannel:
-    """Return the channel of agents' questions, which notifies the person of each.
+    """Return the channel of agents' questions, which notifies the person of each one.
 
-    Where this command has a terminal, the person is asked at it besides.
+    If the command has a terminal, the channel also asks there.
     """
     from ....questions import Notifier, load_config
     from ....wiring.bootstrap import open_agents_questions

@@ -1,4 +1,4 @@
-"""Run phases from a command: show the run, summarise it, and end with the exit code it means."""
+"""Run phases from a command: show the run, summarise it, and exit with its code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _TROUBLE: Final = frozenset(
     {ExitCode.CONFLICT, ExitCode.STORAGE, ExitCode.SANDBOX, ExitCode.UNEXPECTED}
 )
-"""Ends of a run after which its session can be resumed later."""
+"""Exit codes of runs whose session can be resumed later."""
 _HEARTBEAT: Final = "working, "
 _SHOWN_LINES: Final = 12
 _SHOWN_ARTIFACTS: Final = 8
@@ -36,17 +36,17 @@ def run_shown(
     *,
     in_sandbox: bool,
 ) -> None:
-    """Run, show the run, and write its summary.
+    """Run phases, show the run, and write its summary.
 
     Args:
         cli: The global options.
         manager: The manager of the session.
         view: The view of the run.
-        act: Runs.
+        act: Runs the phases.
         in_sandbox: Whether the run needs the sandbox's interpreter.
 
     Raises:
-        Interrupted: A person interrupted the run.
+        Interrupted: The person interrupted the run.
         typer.Exit: The session is not complete.
     """
     from ....integrations.telemetry import sent_when_terminated
@@ -61,7 +61,7 @@ def run_shown(
             finally:
                 view.ended()
     session = manager.current_session
-    assert session is not None  # noqa: S101 (a run that returns had one)
+    assert session is not None  # noqa: S101 (a run that returned had one)
     following = _next_command(cli, session, view, outcome)
     from ..output.documents import artifact_document, state_document
 
@@ -83,7 +83,7 @@ def run_shown(
 
 @contextmanager
 def _resumable(cli: Cli, manager: harness.SessionManager, view: RunView) -> Iterator[None]:
-    """Name the command that resumes the session when the block ends badly."""
+    """Name the command that resumes the session if the block fails."""
     try:
         yield
     except KeyboardInterrupt:
@@ -100,7 +100,7 @@ def _resumable(cli: Cli, manager: harness.SessionManager, view: RunView) -> Iter
 
 
 def _is_open(manager: harness.SessionManager, session_id: str | None) -> bool:
-    """Return whether there is a session that can be resumed."""
+    """Return whether the session exists and can be resumed."""
     from ....base.files import DurableError
 
     try:
@@ -126,7 +126,7 @@ def _interrupted(cli: Cli, view: RunView) -> Interrupted:
 def _next_command(
     cli: Cli, session: harness.SessionContext, view: RunView, outcome: RunOutcome
 ) -> str:
-    """Return the command that a person most likely wants now."""
+    """Return the command that the person most likely wants next."""
     session_id, stop = session.session_id, outcome.stop
     if session.state.is_terminal:
         if view.is_agents:
@@ -143,7 +143,7 @@ def _next_command(
 
 
 def _after_agents_work(cli: Cli, session: harness.SessionContext) -> str:
-    """Return what follows an agent's work: from a specification its component, else the result."""
+    """Return the command after an agent's work: develop a component, apply the result or report."""
     from ....harness.views.checkpoints import base_snapshot
     from .next_component import command_of_component
 
@@ -157,7 +157,7 @@ def _after_agents_work(cli: Cli, session: harness.SessionContext) -> str:
 
 
 def _details(view: RunView, outcome: RunOutcome) -> dict[str, Any]:
-    """Return what the JSON document says of a run of scripts, or of an agent's."""
+    """Return the JSON fields about a run of scripts, or of an agent."""
     if view.is_agents:
         return {
             "attempts": dict(outcome.attempts),
@@ -183,7 +183,7 @@ def _details(view: RunView, outcome: RunOutcome) -> dict[str, Any]:
 
 
 def _write_failure(output: Output, session: harness.SessionContext, view: RunView) -> None:
-    """Write the output of a script that failed, or what a gate found."""
+    """Write the output of a failed script, or a gate's findings."""
     if view.problem is not None and view.last is not None:
         for name, text in (("stderr", view.last.stderr), ("stdout", view.last.stdout)):
             lines = text.rstrip().splitlines()
@@ -234,7 +234,7 @@ def _write_summary(
 
 
 def prepare_sandbox(cli: Cli) -> None:
-    """Compile the interpreter if that was never done, and show it, because it takes minutes."""
+    """Compile the interpreter if necessary, and show progress, because it takes minutes."""
     if not sandbox.runtime_info().cache_warm:
         with sandbox_progress(cli.output) as write:
             sandbox.prepare(write)
@@ -242,7 +242,7 @@ def prepare_sandbox(cli: Cli) -> None:
 
 @contextmanager
 def sandbox_progress(output: Output) -> Iterator[Callable[[str], None]]:
-    """Show the preparation of the sandbox; yields the function that takes each line of it."""
+    """Show the sandbox's preparation; yield the function that receives each line of it."""
     if output.json:
         yield lambda _line: None
         return

@@ -1,6 +1,6 @@
-"""Code in the sandbox at a terminal: its output, its cancellation, and a prompt that runs it.
+"""Run code in the sandbox at a terminal: show output, cancel, and read statements at a prompt.
 
-On a terminal output is made safe and shown as it arrives; elsewhere it is written as it was.
+On a terminal, output is made safe and shown as it arrives; elsewhere it is written unchanged.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def __agentforge_input__(source, name):
         raise SystemExit(1) from None
 __agentforge_input__({source!a}, {name!a})
 """
-"""Runs a statement as a prompt does: the value of an expression is shown."""
+"""Runs a statement as a Python prompt does: the value of an expression is shown."""
 
 
 def write_bytes(stream: TextIO, data: bytes) -> None:
-    """Write bytes as they are.
+    """Write bytes unchanged.
 
     Raises:
-        OutputLost: They can't be written; that the reader left is no such error.
+        OutputLost: They can't be written. A reader that closed its end is no error.
     """
     with writing(stream):
         stream.flush()
@@ -54,10 +54,10 @@ def write_bytes(stream: TextIO, data: bytes) -> None:
 
 
 def write_safely(stream: TextIO, text: str) -> None:
-    """Write text to a terminal, with everything that it could act on spelled out.
+    """Write text to a terminal, with everything that the terminal could act on spelled out.
 
     Raises:
-        OutputLost: It can't be written; that the reader left is no such error.
+        OutputLost: It can't be written. A reader that closed its end is no error.
     """
     with writing(stream):
         stream.write(safe_lines(text))
@@ -65,10 +65,10 @@ def write_safely(stream: TextIO, text: str) -> None:
 
 
 class GuestOutput:
-    """Hands on what one execution prints.
+    """Writes the output of one execution.
 
-    A terminal is shown each line when it is printed. Anything else is given the whole output at
-    the end, from the result: it is complete, and what runs makes no call for each line.
+    A terminal shows each line as it is printed. Any other stream gets the output at the end, from
+    the result: it is complete, and the code needs no host call per line.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class GuestOutput:
         }
 
     def callback(self, name: str) -> Callable[[str], object] | None:
-        """Return the callback that shows a stream as it arrives, or None."""
+        """Return the callback that shows a stream's output as it arrives, or None."""
         if name not in self._shown:
             return None
 
@@ -88,7 +88,7 @@ class GuestOutput:
         return show
 
     def finish(self, result: SandboxResult) -> None:
-        """Write the part of the result's output that was not shown yet."""
+        """Write the rest of the result's output."""
         for name in STREAMS:
             whole: str = getattr(result, name)
             if name not in self._shown:
@@ -104,10 +104,10 @@ class GuestOutput:
 
 
 def run_cancellable(act: Callable[[CancelToken], SandboxResult]) -> SandboxResult:
-    """Run code so that Ctrl-C ends it, and its result says so.
+    """Run code so that Ctrl-C cancels it; the result records the cancellation.
 
     Args:
-        act: Runs it; called on a thread of its own.
+        act: Runs the code; called on a separate thread.
     """
     from ....sandbox import CancelToken
 
@@ -119,7 +119,7 @@ def run_cancellable(act: Callable[[CancelToken], SandboxResult]) -> SandboxResul
     def work() -> None:
         try:
             results.append(act(token))
-        except BaseException as error:  # noqa: BLE001 (raised again where it is waited for)
+        except BaseException as error:  # noqa: BLE001 (raised again in the waiting thread)
             errors.append(error)
         finally:
             ended.set()
@@ -138,9 +138,9 @@ def run_cancellable(act: Callable[[CancelToken], SandboxResult]) -> SandboxResul
 
 
 def is_complete(source: str) -> bool:
-    """Return whether a statement is complete, or continues on the next line.
+    """Return whether a statement is complete rather than continued on the next line.
 
-    What this Python can't make sense of is left to the sandbox's, which may be a later one.
+    Source that this Python can't parse is left to the sandbox's Python, which may be later.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -152,7 +152,7 @@ def is_complete(source: str) -> bool:
 
 
 class Shell:
-    """Reads statements, runs each, and shows what came of it."""
+    """Reads statements, runs each, and shows its result."""
 
     def __init__(
         self, sandbox: Sandbox, output: Output, document: Callable[[SandboxResult], dict[str, Any]]
@@ -160,8 +160,8 @@ class Shell:
         """Create a shell.
 
         Args:
-            sandbox: Keeps its interpreter.
-            output: Where results go.
+            sandbox: Keeps its interpreter between statements.
+            output: Receives the results.
             document: Makes the JSON document of a result.
         """
         self._sandbox = sandbox
@@ -175,7 +175,7 @@ class Shell:
         """Read and run until the input ends."""
         if self._interactive:
             with suppress(ImportError):
-                import readline  # noqa: F401 (it gives `input` its editing and its history)
+                import readline  # noqa: F401 (gives `input` line editing and history)
             remark("Ctrl-C ends what runs, Ctrl-D the shell.")
         for source in self._statements():
             self._turn(source)

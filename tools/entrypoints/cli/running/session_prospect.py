@@ -1,4 +1,4 @@
-"""Which session a prompt in an agent program would work on in a folder, or why on none."""
+"""Predict which session a prompt in an agent program would work on, or why none."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _CREATE: Final = "agents.create"
 
 
 class Prospect(NamedTuple):
-    """What a prompt would do.
+    """Effect that a prompt would have.
 
     Attributes:
-        message: What it would do, or why it would begin no session.
-        advice: What to do about that; None where a session begins or goes on.
+        message: What the prompt would do, or why it would not create a session.
+        advice: How to change that; None if a session begins or continues.
     """
 
     message: str
@@ -31,18 +31,18 @@ class Prospect(NamedTuple):
 
 
 def no_session(because: str, advice: str) -> Prospect:
-    """Return that no session will begin."""
+    """Return the prospect that no session will begin."""
     return Prospect(f"no session will begin here, because {because}", advice)
 
 
 def session_prospect(folder: Path, environment: Mapping[str, str]) -> Prospect:
-    """Return what a first prompt would do in a folder, where an agent program calls the hook.
+    """Return what a first prompt would do in a folder, if the agent program calls the hook.
 
-    The hook's own rules are asked; nothing is created or changed.
+    Applies the hook's own rules; creates and changes nothing.
 
     Args:
-        folder: The folder that the agent program is started in, absolute.
-        environment: The environment that it is started with.
+        folder: The working directory of the agent program, absolute.
+        environment: The environment of the agent program.
     """
     data_folder = find_data_folder(folder)
     if data_folder is None:

@@ -1,4 +1,4 @@
-"""Hand a session to the fleet: a new one as it is made, or one that is there."""
+"""Submit a session to the fleet: a new one at its creation, or an existing one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def submit_work(
     budget: int | None = None,
     attachments: Mapping[str, bytes] | None = None,
 ) -> str:
-    """Begin a session that the fleet runs, and say how to follow it; return its id."""
+    """Create a session that the fleet runs, print how to follow it, and return its id."""
     from ....base.settings.choices import ISOLATIONS
     from ....wiring.fleet import SubmittingRunner
     from ....workflows.submitted_work import ExecutorNotAllowed
@@ -42,13 +42,13 @@ def submit_work(
 
 
 def submit_existing(cli: Cli, shortened: str) -> None:
-    """Have the fleet go on with a session, and say how to follow it.
+    """Submit a session to the fleet again, and print how to follow it.
 
     Raises:
-        SessionNotFound: There is none.
-        SessionNotAdopted: It is not this person's.
-        InvalidStateTransition: It has ended.
-        NotAWorkflowSession: No workflow began it.
+        SessionNotFound: No session matches.
+        SessionNotAdopted: The session is not this person's.
+        InvalidStateTransition: The session has ended.
+        NotAWorkflowSession: The session was not created by a workflow.
     """
     from ....wiring.fleet import submit_session
 
@@ -57,9 +57,9 @@ def submit_existing(cli: Cli, shortened: str) -> None:
 
 
 def submit_failed(cli: Cli, store: str) -> None:
-    """Have the fleet go on with all sessions that it has given up, each as it was submitted.
+    """Resubmit all sessions that the fleet has given up, each as it was submitted before.
 
-    One that can't be taken up is named, and the others are; the exit code is then 1.
+    Names each session that can't be resubmitted and resubmits the others; the exit code is then 1.
     """
     from ....harness.submission import Submission
     from ....wiring.fleet import open_fleet, submit_session

@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from ....sandbox import CancelToken
 
 MAX_CODE_CHARS: Final = 1_000_000
-"""Longest code that `run_code` takes."""
+"""The longest code that `run_code` accepts, in characters."""
 DEFAULT_OUTPUT_CHARS: Final = 16_000
 MAX_OUTPUT_CHARS: Final = 200_000
 _FILES_LISTED: Final = 100
 
 
 class RunCodeResult(ToolResult):
-    """What code did, as it was recorded in the session.
+    """Result of code, as recorded in the session.
 
     Attributes:
-        recorded: False: the code ran, but the session knows nothing of it.
-        record_problem: Why the result is not recorded, or not safely.
-        success: It ran to its end with exit code 0.
-        exit_code: None when a limit ended it.
+        recorded: False if the code ran but the session did not record it.
+        record_problem: Why the result is not recorded, or not durably.
+        success: Whether it ran to its end with exit code 0.
+        exit_code: None if a limit ended it.
         trapped: The limit that ended it: deadline, fuel, memory, cancelled, …
         truncated: Whether the sandbox or output_chars cut off some output.
-        files_unlisted: How many more files there are.
+        files_unlisted: The number of further files.
     """
 
     session: SessionStateResult
@@ -62,7 +62,7 @@ class RunCodeResult(ToolResult):
     def of(
         cls, run: RecordedRun, session: SessionStateResult, *, output_chars: int
     ) -> RunCodeResult:
-        """Describe a run with at most so many characters of each output stream."""
+        """Describe a run with at most `output_chars` characters of each output stream."""
         result = run.result
         stdout, out_cut = cut(result.stdout, output_chars)
         stderr, err_cut = cut(result.stderr, output_chars)
@@ -90,7 +90,7 @@ class RunCodeResult(ToolResult):
         return made
 
     def in_words(self) -> str:
-        """Describe how the code ended, the files that it changed and its output."""
+        """Describe the end of the code, the files that it changed, and its output."""
         lines = []
         if not self.recorded:
             lines.append(
@@ -129,14 +129,15 @@ def _outcome(result: PhaseResult) -> str:
 
 @frozen
 class CodeTool:
-    """Runs code in the workspaces of one store's sessions.
+    """Tool that runs code in the workspaces of one store's sessions.
 
-    Calls for one session run one after the other, in the order in which they came, so that each
-    finds the session as the one before left it and its result is recorded.
+    Calls for one session run one after the other, in the order of arrival, so that each starts from
+    the state that the previous one left, and its result is recorded.
 
     Attributes:
-        sessions: How calls reach the sessions.
-        make_executor: Makes what runs the code of a call, and stops it when the token is cancelled.
+        sessions: The calls' access to sessions.
+        make_executor: Creates the executor of a call's code, which stops it when the token is
+            cancelled.
     """
 
     sessions: SessionAccess

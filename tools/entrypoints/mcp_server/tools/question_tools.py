@@ -1,8 +1,8 @@
-"""Questions to a person as tools: asked and waited for, or asked now and fetched later.
+"""Questions to a person as tools: ask and wait, or ask now and fetch answers later.
 
-A question that is waited for belongs to the call that asked it: if the call ends without an answer
-(it is cancelled, its client leaves or dies, the server stops), the question session is ended as
-abandoned, so that no answer is lost. One that is not waited for outlives its client on purpose.
+A waiting call owns its questions: if it ends without an answer (it is cancelled, its client leaves
+or dies, the server stops), the question session is ended as abandoned, so that no answer is lost.
+Questions of a call that does not wait outlive its client on purpose.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _log = get_logger("agentforge.mcp")
 
 
 class AnswerResult(Values):
-    """The answer to one question.
+    """Answer to one question.
 
     Attributes:
         question_index: Counts from 0.
@@ -66,12 +66,12 @@ class AnswerResult(Values):
 
 
 class QuestionsResult(ToolResult):
-    """Where questions to a person stand.
+    """Status of questions to a person.
 
     Attributes:
-        text: The answers in words, or where the questions stand.
+        text: The answers or the status in words.
         answers: None until answered.
-        end_reason: Why they timed out or were abandoned, as far as it is known.
+        end_reason: Why they timed out or were abandoned, as far as known.
     """
 
     session_id: str
@@ -83,7 +83,7 @@ class QuestionsResult(ToolResult):
 
     @classmethod
     def of(cls, session: QuestionSession, status: SessionStatus, text: str) -> QuestionsResult:
-        """Describe a question session, whose status `text` says in words."""
+        """Describe a question session, with its status in words."""
         answers = None
         if session.answers is not None and status is SessionStatus.COMPLETED:
             answers = [
@@ -106,7 +106,7 @@ class QuestionsResult(ToolResult):
 
 @contextmanager
 def _logged(event: str, **fields: object) -> Iterator[None]:
-    """Log what goes wrong with question sessions in the block, and go on after it."""
+    """Log errors of question sessions in the block, and continue after it."""
     try:
         yield
     except (QuestionError, DurableError, OSError) as error:
@@ -114,9 +114,9 @@ def _logged(event: str, **fields: object) -> Iterator[None]:
 
 
 def withdraw_abandoned(sessions: QuestionSessions) -> None:
-    """End as abandoned every question whose asker was killed, as by looking at what waits.
+    """End as abandoned every question whose asker was killed, as listing pending ones does.
 
-    What can't be read or ended is logged.
+    Logs the questions that can't be read or ended.
     """
     with _logged("mcp.orphans_not_looked_for"):
         sessions.pending()
@@ -124,11 +124,11 @@ def withdraw_abandoned(sessions: QuestionSessions) -> None:
 
 @frozen(kw_only=True)
 class QuestionTools:
-    """Tools over one directory of question sessions.
+    """Tools on one directory of question sessions.
 
     Attributes:
         sessions: The question sessions.
-        workers: Where what blocks runs.
+        workers: Run blocking work.
         notify: Notifies a person of each new question, or None.
     """
 
@@ -192,7 +192,7 @@ class QuestionTools:
             settled = True
             return result
         finally:
-            if not settled:  # not even the id has reached the client
+            if not settled:  # the client has not even received the id
                 await self._abandon(session_id)
 
     async def _wait(
@@ -203,22 +203,22 @@ class QuestionTools:
         call_id: str,
         timeout_s: float | None,
     ) -> None:
-        """Return when the session has ended, however it did.
+        """Return once the session has ended, in any way.
 
         Raises:
-            AnswersTimeout: Nobody answered in time; it is ended as timed out.
+            AnswersTimeout: No answer came in time; the session is ended as timed out.
         """
         async with (
             self.workers.reporting(call, "waiting for the person's answers"),
             beside(lambda: self._show(call, session_id, asked)),
         ):
-            with suppress(SessionEnded):  # rejected, or ended by others
+            with suppress(SessionEnded):  # rejected or ended by others
                 await self.sessions.wait_for_answers_async(
                     session_id, timeout_s=timeout_s, expected_call_id=call_id, on_timeout="end"
                 )
 
     async def _show(self, call: Call, session_id: str, asked: list[Question]) -> None:
-        """Have the client show the questions too; the first answer, here or elsewhere, counts."""
+        """Make the client show the questions too; the first answer, here or elsewhere, counts."""
         result = await elicitation.shown(call, asked)
         if result is None or result.action == "cancel":
             return
@@ -237,13 +237,13 @@ class QuestionTools:
         with (
             anyio.CancelScope(shield=True),
             _logged("mcp.not_withdrawn", session_id=session_id),
-            suppress(SessionEnded, SessionNotFound),  # at the same moment; or never created
+            suppress(SessionEnded, SessionNotFound),  # at the same moment, or never created
         ):
             await self.workers.at_once(lambda: self.sessions.abandon_session(session_id, reason))
             _log.warning("mcp.questions_abandoned", session_id=session_id)
 
     def _after_asking(self, session_id: str) -> None:
-        """Notify the person, and clean up."""
+        """Notify the person and clean up."""
         with _logged("mcp.not_told", session_id=session_id):
             if self.notify is not None:
                 self.notify(self.sessions.get(session_id))
@@ -279,7 +279,7 @@ class QuestionTools:
         whole_id = await self.workers.quick(lambda: self.sessions.resolve_id(session_id))
         if blocking:
             async with self.workers.reporting(call, "waiting for the person's answers"):
-                with suppress(SessionEnded, AnswersTimeout):  # where it stands is said below
+                with suppress(SessionEnded, AnswersTimeout):  # its status is reported below
                     await self.sessions.wait_for_answers_async(whole_id, timeout_s=timeout_s)
         result = await self._standing(whole_id, just_asked=False)
         await self.workers.quick(lambda: self._note_fetched(whole_id))
@@ -297,7 +297,7 @@ class QuestionTools:
             self.sessions.mark_answers_read(session_id)
 
     def tools(self, *, read_only: bool = False) -> tuple[Tool, ...]:
-        """Return the tools; the schema of the one that asks has the configured limits in it."""
+        """Return the tools; the schema of `ask_user_questions` has the configured limits."""
         tools = tools_of(self, read_only=read_only)
         for one in tools:
             if one.fn == self.ask_user_questions:
@@ -317,7 +317,7 @@ def _question(given: QuestionArgument) -> Question:
 
 
 def _in_words(session: QuestionSession, status: SessionStatus, *, just_asked: bool) -> str:
-    """Write where questions stand, for the call that asked them or for one that fetches answers."""
+    """Return the status of questions in words, for a call that asked or that fetches answers."""
     session_id, count, reason = session.session_id, len(session.questions), session.rejection_reason
     if status is SessionStatus.REJECTED and just_asked:
         return format_rejection(reason, session_id=session_id, question_count=count)

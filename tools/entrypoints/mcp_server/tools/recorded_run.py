@@ -1,4 +1,4 @@
-"""A run of code whose result is returned also when the session could not record it."""
+"""Run code, and return its result even if the session could not record it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _log = get_logger("agentforge.mcp")
 
 @define
 class _Remembering:
-    """An executor that remembers its result, so that it outlives a record that fails."""
+    """Executor that remembers its result, so that the result survives a failed record."""
 
     executor: PhaseExecutor
     result: PhaseResult | None = None
@@ -37,10 +37,10 @@ class _Remembering:
 
 @frozen(kw_only=True)
 class RecordedRun:
-    """One run of code, and whether its session has the result.
+    """One run of code, and whether its session recorded the result.
 
     Attributes:
-        session: The session after it.
+        session: The session after the run.
         result: How the code ended.
         error: Why the result could not be recorded, or not safely; or None.
     """
@@ -51,12 +51,12 @@ class RecordedRun:
 
     @property
     def is_recorded(self) -> bool:
-        """Whether the session has the result."""
+        """Whether the session recorded the result."""
         return self.error is None or (isinstance(self.error, WriteError) and self.error.visible)
 
     @property
     def problem(self) -> str | None:
-        """Why it could not be recorded; a conflict's own words would advise to repeat the call."""
+        """Why it is not recorded, without a conflict's own advice to repeat the call."""
         error = self.error
         if error is None:
             return None
@@ -78,7 +78,7 @@ def run_recorded(
     *,
     executor: PhaseExecutor,
 ) -> RecordedRun:
-    """Run code by `SessionManager.run_phase`, and return its result even if it is not recorded.
+    """Run code with `SessionManager.run_phase`; return its result even if it is not recorded.
 
     Raises:
         SessionNotFound: There is no such session. As with every other error, no code ran.

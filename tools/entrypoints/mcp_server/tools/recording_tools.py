@@ -1,4 +1,4 @@
-"""Tools that record in a session what was done and spent outside the sandbox."""
+"""Tools that record in a session the work and tokens spent outside the sandbox."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RESULTS: Final[dict[str, type[PhaseEnded]]] = {
 
 
 def _step(action: str, session: SessionContext | None) -> str | HistoryEvent:
-    """Return what a client records: how the current attempt ended, or a note."""
+    """Return a client's record: the end of the current attempt, or a note."""
     kind = _RESULTS.get(action)
     if kind is None:
         return action
@@ -31,10 +31,10 @@ def _step(action: str, session: SessionContext | None) -> str | HistoryEvent:
 
 @frozen
 class RecordingTools:
-    """Tools that add to the record of a session.
+    """Tools that add to a session's record.
 
     Attributes:
-        sessions: How calls reach the sessions.
+        sessions: The calls' access to sessions.
     """
 
     sessions: SessionAccess

@@ -1,4 +1,4 @@
-"""How calls reach the sessions of one store: read them, or change one in turn."""
+"""Access of calls to one store's sessions: read them, or change one in turn."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ from ..results import SessionStateResult
 _Result = TypeVar("_Result")
 
 _REPEATS: Final = 12
-"""How often a change is repeated after another process changed the session.
+"""How many times a change is repeated after another process changed the session.
 
-Agents call tools in parallel, and several servers may lead one session: of 1,290 changes, made 10
-to 16 at once, 3 were overtaken four times in a row."""
+Agents call tools in parallel, and several servers may lead one session: of 1,290 changes, 10 to 16
+at a time, 3 were overtaken four times in a row."""
 _FIRST_PAUSE_S: Final = 0.002
 _LONGEST_PAUSE_S: Final = 0.1
-"""The longest pause before a change is repeated, at first and at the most, in seconds."""
+"""The longest pause before a change is repeated, in seconds: at first, and the upper limit."""
 
 
 @frozen(kw_only=True)
 class SessionAccess:
-    """The sessions of one store, as the tools of one server use them.
+    """Sessions of one store, as the tools of one server use them.
 
-    Each call leads its session with a manager of its own, so that calls and clients never share
-    one. Calls that change one session run one after the other; what a call says explicitly holds
-    for the session as it is then, so it is repeated when another process was faster.
+    Each call leads its session with a separate manager, so that calls and clients never share one.
+    Calls that change one session run one after the other. An explicit call applies to the session's
+    current state, so it is repeated if another process changed the session first.
 
     Attributes:
         store: The sessions.
-        workers: Run what blocks, and hold the turns at each session.
-        snapshots: Keeps workspaces at checkpoints; none is kept without it.
-        clock: The time.
-        observers: Observe what happens to the sessions.
-        briefing_shows: As of `SessionManager`.
-        sleep: Pauses a worker thread for so many seconds.
-        chance: Gives numbers from 0 to 1, so that those who met once don't meet again.
+        workers: Run blocking work, and hold the turns at each session.
+        snapshots: Saves workspaces at checkpoints; without it, none is saved.
+        clock: Returns the current time.
+        observers: Observe the sessions.
+        briefing_shows: As for `SessionManager`.
+        sleep: Pauses a worker thread for a number of seconds.
+        chance: Returns random numbers from 0 to 1, so that colliding calls don't collide again.
     """
 
     store: LocalSessions
@@ -83,8 +83,8 @@ class SessionAccess:
         """Return a manager that leads a session, and the session.
 
         Raises:
-            SessionNotFound: There is none of this id.
-            SessionNotAdopted: It is not this person's: nothing of it goes to an agent.
+            SessionNotFound: There is no session of this id.
+            SessionNotAdopted: The session is not this person's: nothing of it goes to an agent.
         """
         manager = self.manager(executor)
         session = manager.load(session_id)
@@ -96,7 +96,7 @@ class SessionAccess:
     async def change(
         self, call: Call, session_id: str, act: Callable[[SessionManager], _Result]
     ) -> tuple[SessionContext, _Result]:
-        """Change a session when it is this call's turn; again if another process was faster.
+        """Change a session when it is this call's turn; repeat if another process was faster.
 
         Args:
             call: The call, which reports that it waits.
@@ -104,7 +104,7 @@ class SessionAccess:
             act: Makes the change with a manager that leads the session.
 
         Raises:
-            SessionNotFound: There is none of this id.
+            SessionNotFound: There is no session of this id.
             SessionConflict: Other processes were faster each time; nothing was written.
         """
 
@@ -123,7 +123,7 @@ class SessionAccess:
             return await self.workers.quick(work)
 
     def _pauses(self) -> Iterator[bool]:
-        """Pause at each step, each time longer at the most."""
+        """Pause at each step, with a growing upper limit."""
         longest_s = _FIRST_PAUSE_S
         while True:
             self.sleep(longest_s * self.chance())
@@ -138,10 +138,10 @@ class SessionAccess:
         return self.state(session)
 
     def state(self, session: SessionContext) -> SessionStateResult:
-        """Describe a session; the workspace of one that goes on is there from then on."""
+        """Describe a session; create its workspace if it has not ended."""
         workspace = self.store.workspace_path(session.session_id)
         if not session.state.is_terminal:
-            with suppress(OSError):  # a client looks for it; code makes it, too
+            with suppress(OSError):  # clients look for it; running code creates it too
                 workspace.mkdir(0o700, exist_ok=True)
         shown = SessionStateResult.model_validate(session)
         return shown.model_copy(update={"workspace": str(workspace)})

@@ -1,4 +1,4 @@
-"""The harness as tools: begin, show, brief and lead durable sessions."""
+"""The harness as tools: begin, show, brief on and lead durable sessions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SessionTools:
     """Tools over the sessions of one store.
 
     Attributes:
-        sessions: How calls reach them.
+        sessions: The calls' access to sessions.
         project: The project whose repositories sessions may begin from; none without it.
     """
 
@@ -102,7 +102,7 @@ class SessionTools:
     def _base(
         self, repo: str | None, base: str | None, *, with_uncommitted: bool
     ) -> dict[str, bytes]:
-        """Return the files by which a new session knows its repository; none without one."""
+        """Return the files that record a new session's repository; none without a repository."""
         snapshots = self.sessions.snapshots
         if self.project is None or snapshots is None:
             if repo is not None or base is not None or with_uncommitted:
@@ -161,15 +161,15 @@ class SessionTools:
         page = self.sessions.manager().page(limit, order=order, after=after, **filters)
         listed, problems = [], [(one.session_id, str(one.error)) for one in page.unreadable]
         for one in page.sessions:
-            if not store.is_own(one.session_id):  # nothing that it says goes to an agent
+            if not store.is_own(one.session_id):  # nothing in it goes to an agent
                 refused = SessionNotAdopted(one.session_id, where=store.where)
                 problems.append((one.session_id, str(refused)))
                 continue
-            # its goal stands behind the head, which is all that a listing reads
+            # a listing reads only the head, and the goal comes after it
             loaded = attempt(store.load, one.session_id)
             if isinstance(loaded, Failure):
                 problems.append((one.session_id, str(loaded.error)))
-            elif loaded.value is not None:  # else it was deleted meanwhile
+            elif loaded.value is not None:  # else it was deleted in the meantime
                 listed.append(results.ListedSession.model_validate(loaded.value))
         return results.SessionListResult.of(page, listed, problems[:limit])
 

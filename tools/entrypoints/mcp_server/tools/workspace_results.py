@@ -1,4 +1,4 @@
-"""What the tools on workspaces return, typed; paths are told as texts that JSON can hold."""
+"""Typed results of the tools on workspaces; paths are text that JSON can hold."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def _sound(value: Any) -> Any:
 
 
 _Text = Annotated[str, BeforeValidator(_sound)]
-"""A path or a reason, in which bytes that are no UTF-8 are spelled out."""
+"""Path or reason, with bytes that are not UTF-8 escaped."""
 
 
 class CheckpointResult(Values):
-    """A checkpoint.
+    """Checkpoint of a session.
 
     Attributes:
-        snapshot: The workspace at it; null: not kept.
-        name: The attempt's name, as green-2.
-        unkept: Why not kept.
-        in_force: False: the session went back behind it.
+        snapshot: The workspace at the checkpoint; null if not saved.
+        name: The attempt's name, such as green-2.
+        unkept: Why the workspace was not saved.
+        in_force: False if the session went back to before it.
     """
 
     number: int
@@ -56,7 +56,7 @@ class CheckpointResult(Values):
 
 
 class CheckpointsResult(ToolResult):
-    """The checkpoints of a session, oldest first, the last ones where there are more."""
+    """Last checkpoints of a session, oldest first."""
 
     session_id: str
     checkpoints: list[CheckpointResult]
@@ -71,10 +71,10 @@ class CheckpointsResult(ToolResult):
 
 
 class ChangedFileResult(Values):
-    """What became of one file.
+    """Change of one file.
 
     Attributes:
-        insertions: null: a binary file.
+        insertions: null for a binary file.
     """
 
     path: _Text
@@ -92,10 +92,10 @@ class ChangedFileResult(Values):
 
 
 class DiffResult(ToolResult):
-    """What differs between two states of a workspace.
+    """Differences between two states of a workspace.
 
     Attributes:
-        patch: Cut in its middle where truncated.
+        patch: Cut in its middle if truncated.
     """
 
     session_id: str
@@ -117,18 +117,18 @@ class DiffResult(ToolResult):
 
 
 class RewindResult(ToolResult):
-    """A session that went back."""
+    """Session that went back to a checkpoint."""
 
     session: SessionStateResult
     checkpoint: CheckpointResult
 
     def in_words(self) -> str:
-        """Describe the session, and where it is back."""
+        """Describe the session and its checkpoint."""
         return f"{self.session.in_words()} It is back at {self.checkpoint.line()}."
 
 
 class ForkResult(ToolResult):
-    """A new session, and the one that it was forked from."""
+    """New session, and the one that it was forked from."""
 
     session: SessionStateResult
     parent_id: str
@@ -137,25 +137,25 @@ class ForkResult(ToolResult):
 
     @classmethod
     def of(cls, session: SessionStateResult, *, parent_id: str, at: str) -> ForkResult:
-        """Describe a fork that begins at a checkpoint, in the words of the client."""
+        """Describe a fork that begins at a checkpoint, which is named as the client named it."""
         made = cls(session=session, parent_id=parent_id)
         made._at = at
         return made
 
     def in_words(self) -> str:
-        """Describe the new session, and where it begins."""
+        """Describe the new session and its starting point."""
         return f"{self.session.in_words()} It begins at {self._at} of {self.parent_id}."
 
 
 class AppliedPathResult(Values):
-    """A path that changed in the checkout, or would."""
+    """Path that changed in the checkout, or would change."""
 
     path: _Text
     change: str
 
 
 class ApplyResult(ToolResult):
-    """What an apply did, or would do.
+    """Outcome of an apply, or of its dry run.
 
     Attributes:
         ignored: New files that the repository's rules ignore.
@@ -175,7 +175,7 @@ class ApplyResult(ToolResult):
 
     @classmethod
     def of(cls, session_id: str, applied: Applied, *, most: int) -> ApplyResult:
-        """Describe what an apply did, with at most so many paths."""
+        """Describe an apply's outcome, with at most `most` paths."""
         return cls(
             session_id=session_id,
             checkout=str(applied.checkout),
@@ -190,7 +190,7 @@ class ApplyResult(ToolResult):
         )
 
     def in_words(self) -> str:
-        """Say what was done with how many paths, then each of them in one line."""
+        """Describe the action and the number of paths, then each path in one line."""
         where = self.branch or self.checkout
         count = counted(self.paths_total, "path")
         if self.nothing_to_do:
@@ -205,12 +205,12 @@ class ApplyResult(ToolResult):
 
 
 class ExportResult(ToolResult):
-    """A session's files as a new folder."""
+    """New folder with a session's files."""
 
     session_id: str
     snapshot: str
     folder: str
 
     def in_words(self) -> str:
-        """Say where the files are."""
+        """Describe the location of the files."""
         return f"The files of {self.session_id} are in {self.folder}."

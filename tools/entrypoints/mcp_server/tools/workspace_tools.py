@@ -1,4 +1,4 @@
-"""Tools on the workspaces of sessions: look at what changed, go back, begin anew, bring it home."""
+"""Tools on sessions' workspaces: show changes, rewind, fork, apply and export."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class WorkspaceTools:
     """Tools on the workspaces of one store's sessions.
 
     Attributes:
-        sessions: How calls reach the sessions.
-        home: Brings results to where a person works.
-        project: The project that clients may write to, each only as the person allows.
+        sessions: The calls' access to sessions.
+        home: Brings results to the person's checkout or project.
+        project: The project that clients may write to, as far as the person allows.
     """
 
     sessions: SessionAccess

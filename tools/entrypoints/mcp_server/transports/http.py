@@ -29,7 +29,7 @@ MAX_CONNECTIONS: Final = 512
 STOP_S: Final = 3
 """How long connections may take to end when the server stops, in seconds."""
 _DEAD_PEER_S: Final = 30
-"""After how many seconds a peer that answers no packet is taken for dead."""
+"""After how many seconds a peer that answers no packet counts as dead."""
 _SHOWN_CHARS: Final = 200
 
 _log = get_logger("agentforge.mcp")
@@ -38,7 +38,7 @@ _log = get_logger("agentforge.mcp")
 async def _listen(
     app: ASGIApp, listeners: CancelScopes, scope: Scope, receive: Receive, send: Send
 ) -> None:
-    """Serve a stream on which a client listens until it, or the server, closes the stream."""
+    """Serve a client's listening stream until the client or the server closes it."""
     begun = False
 
     async def send_on(message: Message) -> None:
@@ -58,10 +58,10 @@ def guarded(
     listeners: CancelScopes | None = None,
     room: ConnectionRoom | None = None,
 ) -> ASGIApp:
-    """Put a guard before an application, and mark each exchange that it lets through.
+    """Return an application behind a guard, with a mark on each exchange that it lets through.
 
-    `listeners` has the streams on which clients listen, to be closed when the server stops; `room`
-    the connections on which no request was let through yet.
+    `listeners` collects the clients' listening streams, to be closed when the server stops; `room`
+    limits the connections on which no request has been let through yet.
     """
     open_streams = listeners if listeners is not None else CancelScopes()
 
@@ -101,10 +101,10 @@ def guarded(
 
 
 def _for_sdk(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Leave out the request to send again what a broken stream lost, and spell names as we do.
+    """Drop the header that requests lost events again, and lower the case of names.
 
-    No events are kept here, for which the SDK has no answer at all; without the header the client
-    gets a new stream. The SDK compares names by case.
+    No events are stored here, a case in which the SDK would not answer at all; without the header
+    the client gets a new stream. The SDK compares names by case.
     """
     return [
         (name, value.lower() if name in {b"host", b"origin"} else value)
@@ -127,11 +127,11 @@ def _answer_of(refusal: HttpRefusal) -> JSONResponse:
 def listening(settings: HttpSettings) -> Iterator[socket.socket]:
     """Listen at the settings' address.
 
-    A peer that vanished without a word is noticed after half a minute, so that its questions do
-    not wait for the system's quarter of an hour.
+    A peer that vanished silently is noticed after half a minute, so that its questions do not wait
+    for the system's quarter of an hour.
 
     Raises:
-        AddressUnavailable: The system refused.
+        AddressUnavailable: The system refused the address.
     """
     with ExitStack() as opened:
         try:
@@ -174,9 +174,9 @@ class HttpServer(uvicorn.Server):
     ) -> None:
         """Prepare to serve at a listening socket, as the settings say.
 
-        The SDK's limit on sessions lies above ours: sessions in use are not ended for new ones, and
-        each of them holds a connection. The protocol's limit on heads comes before that of the
-        room, and answers with words.
+        The SDK's limit on sessions is above ours: sessions in use are not ended for new ones, and
+        each of them holds a connection. The protocol's time limit on heads is shorter than the
+        room's, and answers with a message.
         """
         self._settings, self._listener = settings, listener
         self._port = int(listener.getsockname()[1])
@@ -222,11 +222,11 @@ class HttpServer(uvicorn.Server):
             yield
 
     def stop(self) -> None:
-        """Take no more requests, and close the streams on which clients listen."""
+        """Stop accepting requests, and close the clients' listening streams."""
         self.should_exit = True
         self._listening_streams.stop()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
+        """Capture no signals."""
         yield

@@ -1,9 +1,9 @@
-"""Whom a server over HTTP answers: those that ask for it by its name, with its token if it has one.
+"""Guard of the HTTP server: answers requests that use its name, and its token if it has one.
 
 A web page can make a browser send requests to 127.0.0.1, and DNS can be made to point a foreign
-name there (DNS rebinding). So every request must name this server in `Host`, and one that a web
-page sent (it has an `Origin`) must come from a page of this server or of an origin that was allowed
-by name.
+name there (DNS rebinding). So every request must name this server in `Host`, and a request from a
+web page (it has an `Origin`) must come from a page of this server or of an explicitly allowed
+origin.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .http_times import BODY_TIMEOUT_S, HEAD_TIMEOUT_S
 
 DEFAULT_PORT: Final = 8137
 MAX_SESSIONS: Final = 256
-"""How many HTTP sessions there may be before idle ones end."""
+"""The most HTTP sessions there may be before idle ones end."""
 _MIN_TOKEN_CHARS: Final = 16
 _MAX_TOKEN_BYTES: Final = 4096
 
@@ -36,7 +36,7 @@ def _lower(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is reached from this machine alone."""
+    """Return whether an address is reachable from this machine alone."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -45,17 +45,16 @@ def is_loopback(host: str) -> bool:
 
 @frozen(kw_only=True)
 class HttpSettings:
-    """Where the server listens and whom it answers.
+    """Address of the server, and the requests that it answers.
 
     Attributes:
         host: The address to listen at.
-        port: The TCP port; 0 takes a free one.
-        allow_remote: Whether the address may be one that other machines reach.
-        allowed_hosts: Further names that `Host` may have, with or without a port.
+        port: The TCP port; 0 for any free one.
+        allow_remote: Whether the address may be reachable from other machines.
+        allowed_hosts: Further accepted values of `Host`, with or without a port.
         allowed_origins: Origins of web pages that may send requests, as "https://app.example".
-        token: What clients must bring as a bearer token, or None.
-        max_sessions: How many HTTP sessions there may be before the least recently used idle one
-            ends.
+        token: The bearer token that clients must send, or None.
+        max_sessions: The most HTTP sessions before the least recently used idle one ends.
         head_timeout_s: How long the head of a request may take, in seconds.
         body_timeout_s: How long the body of a request may take, in seconds.
 
@@ -83,12 +82,12 @@ class HttpSettings:
 
 @frozen
 class HttpRefusal:
-    """Why a request is not answered.
+    """Refusal of a request.
 
     Attributes:
         status: The HTTP status.
-        message: What the client reads.
-        given: What the client sent that led to it, for the log.
+        message: The reason, for the client.
+        given: The value in the request that caused it, for the log.
     """
 
     status: int
@@ -97,7 +96,7 @@ class HttpRefusal:
 
 
 def transport_security(settings: HttpSettings, port: int) -> TransportSecuritySettings:
-    """Return which names and origins are answered at a port, in lower case."""
+    """Return the accepted names and origins at a port, in lower case."""
     own = settings.host.lower()
     names = ("127.0.0.1", "localhost", "[::1]", f"[{own}]" if ":" in own else own)
     hosts = [f"{name}:{port}" for name in names] + (list(names) if port == 80 else [])
@@ -114,9 +113,9 @@ class HttpGuard:
     """Decides from a request's headers whether it is answered.
 
     Attributes:
-        settings: Whom the server answers.
-        port: The port it listens at.
-        security: The names and origins that are answered, in the form of the SDK.
+        settings: The server's settings.
+        port: The port at which it listens.
+        security: The accepted names and origins, in the SDK's form.
     """
 
     settings: HttpSettings
@@ -131,7 +130,7 @@ class HttpGuard:
         """Return why a request with these headers is refused, or None.
 
         Args:
-            headers: Names in lower case, and values.
+            headers: Pairs of a lower-case name and a value.
         """
         named = Headers(raw=list(headers)).getlist
         hosts, origins, tokens = named("host"), named("origin"), named("authorization")

@@ -1,10 +1,10 @@
-"""The HTTP sessions of clients: when there are too many, the least recently used ones end.
+"""HTTP sessions of clients: above the limit, the least recently used ones end.
 
-The protocol of 2025 gives each client a session, and clients that vanish leave theirs behind. The
-SDK refuses new clients at its limit until old sessions have been idle for half an hour; here the
-session that has been idle for longest makes room. Its client, if it comes back, gets the 404 on
-which the protocol has it begin a new session. A session with a request or a listening stream under
-way is never ended, so there are more than the limit only while each of them holds a connection.
+The 2025 protocol gives each client a session, and clients that vanish leave theirs behind. The SDK
+refuses new clients at its limit until old sessions have been idle for half an hour; here the
+session that has been idle longest makes room. Its client, if it returns, gets the 404 on which the
+protocol requires it to begin a new session. A session with a running request or an open listening
+stream is never ended, so the limit is exceeded only while each session holds a connection.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _log = get_logger("agentforge.mcp")
 
 @define(eq=False)
 class HttpSessions:
-    """An ASGI application around the SDK's that ends the sessions idle for longest.
+    """ASGI application around the SDK's that ends the sessions idle longest.
 
     Attributes:
         app: The SDK's application.
-        max_sessions: How many sessions there may be while one of them is idle.
+        max_sessions: The most sessions there may be while one of them is idle.
     """
 
     app: ASGIApp
@@ -42,7 +42,7 @@ class HttpSessions:
         return list(self._under_way)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one exchange, and note which session it used."""
+        """Serve one exchange, note its session, and end idle sessions above the limit."""
         used = _value(scope["headers"])
         self._begin(used, known=used in self._under_way)
 
@@ -90,7 +90,7 @@ def _value(headers: Any) -> str | None:
 
 
 def _end_of(session_id: str, scope: Scope) -> Scope:
-    """The request with which a client of this name for us ends its session."""
+    """Return the request by which a client, with the same `Host`, ends its session."""
     hosts = [(name, value) for name, value in scope["headers"] if name == b"host"]
     return {
         "type": "http",

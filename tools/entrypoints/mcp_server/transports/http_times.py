@@ -1,8 +1,8 @@
 """Time limits on requests that arrive slowly, so that slow clients can't hold all connections.
 
-A client that sends its head or its body a byte at a time would hold a connection for as long as
-it likes, and connections are limited. Each limit is for the whole head or the whole body; more
-bytes do not extend it. How long an answer takes is not limited: a call may wait for a person.
+A client that sends a head or a body one byte at a time would hold a connection indefinitely, and
+connections are limited. Each limit is for the complete head or the complete body; more bytes do not
+extend it. Answers have no time limit: a call may wait for a person.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from ....base.errors import AgentForgeError
 from ....base.event_log import get_logger
 
 HEAD_TIMEOUT_S: Final = 10.0
-"""How long the head of a request may take from its first byte, and a new connection until it."""
+"""Time limit in seconds for a request's head from its first byte, and for a new connection until
+it."""
 BODY_TIMEOUT_S: Final = 60.0
-"""How long the body of a request may take."""
+"""Time limit in seconds for a request's body."""
 
 _log = get_logger("agentforge.mcp")
 
 
 class BodyTooSlow(AgentForgeError):
-    """The body of a request did not arrive in time; the request was not acted on."""
+    """The body of a request did not arrive in time; the request was not processed."""
 
     message = "the request's body did not arrive in time; it was not acted on"
 
 
 def protocol_with(head_timeout_s: float) -> type[H11Protocol]:
-    """Return uvicorn's protocol with a limit on the time that a request's head takes."""
+    """Return uvicorn's protocol with a time limit on a request's head."""
 
     class TimedProtocol(H11Protocol):
-        """Closes a connection whose next request's head is not there in time."""
+        """Closes a connection whose next request's head is not complete in time."""
 
         _head_timer: asyncio.TimerHandle | None = None
 
@@ -81,15 +82,15 @@ def protocol_with(head_timeout_s: float) -> type[H11Protocol]:
 def in_time(
     receive: Receive, timeout_s: float, *, now: Callable[[], float] = anyio.current_time
 ) -> Receive:
-    """Return what receives a request's messages, with a limit on the time that its body takes.
+    """Return a receiver of a request's messages that limits the time for its body.
 
     Args:
-        receive: Receives them without a limit.
+        receive: Receives the messages without a limit.
         timeout_s: How long the body may take from now on, in seconds.
         now: The event loop's time.
 
     Returns:
-        The same, which raises `BodyTooSlow` when the body is not whole in time.
+        A receiver that raises `BodyTooSlow` if the body is not complete in time.
     """
     until = now() + timeout_s
     whole = False
@@ -98,7 +99,7 @@ def in_time(
         nonlocal whole
         if whole:
             return await receive()
-        if now() > until:  # what is there already is taken without a pause
+        if now() > until:  # received messages are taken without a pause
             raise BodyTooSlow
         with anyio.CancelScope(deadline=until):
             message = await receive()
