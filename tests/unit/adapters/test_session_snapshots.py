@@ -67,14 +67,9 @@ def store(tmp_path: Path) -> SessionStore:
     return SessionStore(tmp_path / "sessions")
 
 
-def manager_of(
-    store: SessionStore, *, git: Git | None = None, limits: ScanLimits | None = None
-) -> SessionManager:
-    return SessionManager(
-        store,
-        executor=Writer(store),
-        snapshots=SessionSnapshots(store, git=git, limits=limits),
-    )
+def manager_of(store: SessionStore, **options: Git | ScanLimits) -> SessionManager:
+    snapshots = SessionSnapshots(store, **options)  # type: ignore[arg-type]
+    return SessionManager(store, executor=Writer(store), snapshots=snapshots)
 
 
 @pytest.fixture
