@@ -134,11 +134,11 @@ def clean_up(base: Path, *, days: float, dry_run: bool, outside: Outside) -> lis
     Args:
         base: Where the sessions are.
         days: How long ago they ended, in days.
-        dry_run: True: delete nothing, only say what would go.
+        dry_run: Delete nothing, only return what would be deleted.
         outside: The file system, the clock, the source of random texts.
 
     Returns:
-        The ids of those that are, or would be, deleted, oldest first.
+        The ids of the sessions that were, or would be, deleted, oldest first.
 
     Raises:
         PruneRootUnusable: The base can't be read or written; nothing was deleted.

@@ -6,7 +6,7 @@ record in `session_entries`, the budget in `token_budget`, the checks in `sessio
 names are also found here. The module is long because a session is one entity with one set of rules.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -242,10 +242,10 @@ class SessionContext:
             workflow_state: What its workflow begins with.
             parent_id: The session that it was made from.
             session_id: Its id; that of its creation's moment by default.
-            now: The time; the clock's by default.
+            now: The current time; read from the clock by default.
 
         Raises:
-            InvalidSession: With everything that is wrong.
+            InvalidSession: A value is invalid; every fault is listed.
         """
         moment = as_utc(now) if now is not None else utc_now()
         if session_id is None:
@@ -286,13 +286,13 @@ class SessionContext:
 
         Args:
             tokens: How many, 1 or more.
-            now: The time; the clock's by default.
+            now: The current time; read from the clock by default.
 
         Returns:
             The budget's state after it.
 
         Raises:
-            InvalidSession: `tokens` is no such count; nothing was recorded.
+            InvalidSession: `tokens` is not such a count; nothing was recorded.
         """
         before = self.token_budget.snapshot()
         self.token_budget.record_usage(tokens)
@@ -315,11 +315,11 @@ class SessionContext:
         Args:
             path: Relative to the workspace.
             artifact_type: "created" or "modified".
-            phase: The phase that made it; the current one by default.
-            now: The time; the clock's by default.
+            phase: The phase that made it; the current phase by default.
+            now: The current time; read from the clock by default.
 
         Raises:
-            InvalidSession: With everything that is wrong; nothing was recorded.
+            InvalidSession: A value is invalid (every fault is listed); nothing was recorded.
         """
         moment = self._moment(now)
         artifact = SessionArtifact(path, artifact_type, moment, phase or self.current_phase)
@@ -347,10 +347,10 @@ class SessionContext:
             phase: The phase it happened in; the current one by default.
             details: More to say, of any length.
             tokens: What it cost, for programs; `spend` charges it.
-            now: The time; the clock's by default.
+            now: The current time; read from the clock by default.
 
         Raises:
-            InvalidSession: With everything that is wrong; nothing was added.
+            InvalidSession: A value is invalid (every fault is listed); nothing was added.
         """
         moment = self._moment(now)
         where = phase or self.current_phase
@@ -370,10 +370,10 @@ class SessionContext:
             event: What happened.
             phase: The phase it happened in; the current one by default.
             details: What people read of it; by default the event's own sentence.
-            now: The time; the clock's by default.
+            now: The current time; read from the clock by default.
 
         Raises:
-            InvalidSession: With everything that is wrong; nothing was added.
+            InvalidSession: A value is invalid (every fault is listed); nothing was added.
         """
         moment = self._moment(now)
         return self._append(
@@ -392,13 +392,13 @@ class SessionContext:
 
         Args:
             change: The change.
-            now: The time; the clock's by default.
+            now: The current time; read from the clock by default.
 
         Returns:
             The entry; None where all is as it was.
 
         Raises:
-            InvalidSession: With everything that is wrong; nothing was changed.
+            InvalidSession: A value is invalid (every fault is listed); nothing was changed.
         """
         check(data_fault("metadata", self.metadata))
         before = Description(self.title, self.tags, cast(Metadata, self.metadata))
@@ -419,13 +419,13 @@ class SessionContext:
 
         Args:
             state: The new state, whole.
-            now: The time; the clock's by default.
+            now: The current time; read from the clock by default.
 
         Returns:
             Whether it is another one than before.
 
         Raises:
-            InvalidSession: With everything that is wrong; nothing was changed.
+            InvalidSession: A value is invalid (every fault is listed); nothing was changed.
         """
         found, faults = SETTLED["workflow_state"](state)
         check(faults)
@@ -448,7 +448,7 @@ class SessionContext:
         Args:
             operation: "pause", "resume", "complete" or "abort".
             details: Why.
-            now: The time; the clock's by default.
+            now: The current time; read from the clock by default.
             fields: Those of the step's event besides its reason.
 
         Raises:
@@ -481,7 +481,7 @@ class SessionContext:
             new_phase: Which.
             snapshot: The snapshot of the workspace, or None.
             unkept: Why there is none although there should be, or None.
-            now: The time; the clock's by default.
+            now: The current time; read from the clock by default.
 
         Raises:
             InvalidStateForPhaseAdvance: The session is not active; nothing was changed.

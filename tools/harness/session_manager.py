@@ -259,7 +259,7 @@ class SessionManager:
         Raises:
             SessionAlreadyActive: The current session has not ended.
             ChangesUnsaved: Within `changes()`.
-            InvalidSession: With everything that is wrong with the arguments.
+            InvalidSession: An argument is invalid; every fault is listed.
             WriteError: It could not be saved; there is no new session (unless the error says
                 `visible`: then it is there, and current, but may not survive a power failure).
         """
@@ -338,8 +338,8 @@ class SessionManager:
             The session, or None if there is none of this id; then none is current.
 
         Raises:
-            InvalidSessionId: It is no id.
-            SessionCorrupted: Its file can't be read as a session (`SessionUnreadable` where it
+            InvalidSessionId: The id is malformed.
+            SessionCorrupted: Its file can't be parsed as a session (`SessionUnreadable` where it
                 can't be read at all).
         """
         self._refuse_within_changes("load")
@@ -354,9 +354,9 @@ class SessionManager:
         """Make a session from the store the current one.
 
         Raises:
-            SessionNotFound: There is none of this id; then none is current.
-            InvalidSessionId: It is no id.
-            SessionCorrupted: Its file can't be read as a session.
+            SessionNotFound: No session has this id; no session is current then.
+            InvalidSessionId: The id is malformed.
+            SessionCorrupted: Its file can't be parsed as a session.
         """
         session = self.load(session_id)
         if session is None:
@@ -367,7 +367,7 @@ class SessionManager:
         """Return whether there is a session of this id.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         return self.store.exists(session_id)
 
@@ -383,7 +383,7 @@ class SessionManager:
 
         Raises:
             SessionNotFound: There is none of this id, and that is an error.
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
             SessionUnreadable: Something else is in its place, as a symbolic link; it was left.
             WriteError: It could not be taken out of the base; nothing was deleted.
             RemovalError: It is out of every listing, but some of it could not be deleted.
@@ -437,7 +437,7 @@ class SessionManager:
             The path of its file.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidSession: It breaks the rules of the domain; nothing was written.
             InvalidStateTransition: The stored session has ended, or the state was set by hand;
                 nothing was written, and `reload()` brings back what is stored.
@@ -473,7 +473,7 @@ class SessionManager:
         checkpoint, is kept at once; if the block fails, nothing refers to it.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidSession: At the end: what was changed by hand breaks the rules of the domain.
             InvalidStateTransition: At the end: the stored session has ended.
             SessionConflict: At the end: another worker saved the session since; `reload()` brings
@@ -505,7 +505,7 @@ class SessionManager:
             needs_retry: Whether only a retry begins another attempt.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It is not active.
         """
         return self._transition(
@@ -526,9 +526,9 @@ class SessionManager:
                 by default the current one, which must be paused.
 
         Raises:
-            NoActiveSession: There is none.
-            SessionNotFound: There is none of this id; then none is current.
-            SessionCorrupted: Its file can't be read as a session.
+            NoActiveSession: No session is current.
+            SessionNotFound: No session has this id; no session is current then.
+            SessionCorrupted: Its file can't be parsed as a session.
             InvalidStateTransition: It is not paused, or has ended.
         """
         if session_id is not None:
@@ -541,7 +541,7 @@ class SessionManager:
         """End the session well, for good.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It is not active.
         """
         return self._transition("complete")
@@ -553,7 +553,7 @@ class SessionManager:
             reason: Why; it goes into the history.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended already.
         """
         return self._transition("abort", reason)
@@ -575,7 +575,7 @@ class SessionManager:
         """Go on to another phase, at its first attempt; a checkpoint.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateForPhaseAdvance: It is not active.
             InvalidSession: `new_phase` is no name.
         """
@@ -594,7 +594,7 @@ class SessionManager:
             reason: What to do differently; it goes into the history.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It is not active.
         """
         session = self._require("retry_phase")
@@ -634,12 +634,11 @@ class SessionManager:
 
         Raises:
             NoPhaseExecutor: The manager has no executor.
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It is not active.
-            InvalidSession: `tokens` is no count, or `files` are none that a workspace can have;
+            InvalidSession: `tokens` is not a valid count, or `files` are none that a workspace can have;
                 nothing was run.
-            SessionConflict: While the code ran, another worker ended the session, took it to
-                another phase or attempt, or recorded a result; this one was not recorded. What
+            SessionConflict: While the code ran, another worker ended the session, moved it to another phase or attempt, or recorded a result; this one was not recorded. What
                 else was saved meanwhile (a budget extended, a pause) is kept, and the result is
                 recorded on top of it.
             WriteError: The result could not be saved.
@@ -691,7 +690,7 @@ class SessionManager:
             The path of its file.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
         """
         with self._changing("checkpoint_session") as session:
@@ -710,7 +709,7 @@ class SessionManager:
         """Return the session's workspace on this machine, prepared and there.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             SessionNotFound: It was deleted.
             AgentForgeError: As of `prepare_workspace()`.
         """
@@ -731,9 +730,9 @@ class SessionManager:
         this first.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             SessionConflict: Another worker saved the session meanwhile.
-            WriteError: The disk or its permissions.
+            WriteError: The file system refused.
             AgentForgeError: The workspace could not be made; the error says what to do.
         """
         self._checkpoints.prepare(self._require_alone("prepare_workspace"))
@@ -742,7 +741,7 @@ class SessionManager:
         """Return the checkpoints of the session, oldest first.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
         """
         return checkpoints(self._require("checkpoints"))
 
@@ -764,7 +763,7 @@ class SessionManager:
             paths: Only these files, and what is in these folders.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             NoSnapshotKeeper: The manager keeps no snapshots.
             CheckpointNotFound: There is no such checkpoint.
             CheckpointNotKept: It has no snapshot.
@@ -786,13 +785,13 @@ class SessionManager:
             The checkpoint.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended; `fork()` goes on from it.
             SessionInUse: A run is at work in it.
             CheckpointNotFound: There is no such checkpoint.
             CheckpointNotKept: It has no snapshot; nothing was changed.
             WorkspaceNotKept: The workspace as it is can't be kept; nothing was changed.
-            WriteError: The disk or its permissions.
+            WriteError: The file system refused.
         """
         session = self._require_alone("rewind")
         session.require(*_OPEN, operation="rewind")
@@ -815,10 +814,10 @@ class SessionManager:
             changed.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
             SessionInUse: Something is at work in its workspace.
-            WriteError: The disk or its permissions.
+            WriteError: The file system refused.
         """
         session = self._require_alone("begin_phase_again")
         session.require(*_OPEN, operation="rewind")
@@ -831,7 +830,7 @@ class SessionManager:
         """Return what the kept workspaces of the session take up on the disk, in bytes.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
         """
         return self._checkpoints.disk_bytes(self._require("snapshots_disk_bytes"))
 
@@ -839,7 +838,7 @@ class SessionManager:
         """Remove kept workspaces that nothing refers to, as a killed worker leaves them.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
         """
         self._checkpoints.sweep(self._require("sweep_snapshots"))
 
@@ -857,7 +856,7 @@ class SessionManager:
                 what it has spent, if None.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             CheckpointNotFound: There is no such checkpoint.
             CheckpointNotKept: It has no snapshot; there is no new session.
             InvalidSession: `token_budget` is none.
@@ -905,12 +904,12 @@ class SessionManager:
 
         Raises:
             NoQuestionChannel: The manager has no channel.
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: The session has ended, or is paused for another reason.
             ValueError: The key is none. The channel's own error says what is wrong with questions.
             QuestionWaits: There is no reply yet; the question waits on, and a session that was
                 paused for it stays so.
-            SessionConflict: Another worker ended the session, took it to another phase or attempt,
+            SessionConflict: Another worker ended the session, moved it to another phase or attempt,
                 or recorded a result: before the question was asked (then it was not asked), or
                 while it waited (then its reply is in the history, unless the session has ended).
                 What else was saved meanwhile (a budget extended, a pause) is kept.
@@ -941,9 +940,9 @@ class SessionManager:
             The budget's state after it. As a condition it is whether 80 % or more is spent.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
-            InvalidSession: `tokens` is no such count.
+            InvalidSession: `tokens` is not such a count.
         """
         with self._changing("record_tokens") as session:
             return session.spend(tokens, now=self._clock())
@@ -955,9 +954,9 @@ class SessionManager:
             additional_tokens: How many more, 1 or more.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
-            InvalidSession: `additional_tokens` is no such count.
+            InvalidSession: `additional_tokens` is not such a count.
         """
         with self._changing("extend_budget") as session:
             session.token_budget.extend(additional_tokens)
@@ -973,8 +972,8 @@ class SessionManager:
             required_tokens: What the next step will cost, 0 or more.
 
         Raises:
-            NoActiveSession: There is none.
-            InvalidSession: `required_tokens` is no count.
+            NoActiveSession: No session is current.
+            InvalidSession: `required_tokens` is not a valid count.
         """
         session = self._require("can_continue")
         enough = session.token_budget.can_continue(required_tokens)
@@ -988,8 +987,8 @@ class SessionManager:
 
         Raises:
             BudgetExceeded: It does not.
-            NoActiveSession: There is none.
-            InvalidSession: `required_tokens` is no count.
+            NoActiveSession: No session is current.
+            InvalidSession: `required_tokens` is not a valid count.
         """
         session = self._require("require_budget")
         if not session.token_budget.can_continue(required_tokens):
@@ -1027,8 +1026,8 @@ class SessionManager:
             remove_metadata: Names of fields to take away; those that are not there are no fault.
 
         Raises:
-            NoActiveSession: There is none.
-            InvalidSession: With everything that is wrong with the arguments.
+            NoActiveSession: No session is current.
+            InvalidSession: An argument is invalid; every fault is listed.
         """
         change = DescriptionChange(
             title=title,
@@ -1053,7 +1052,7 @@ class SessionManager:
             state: JSON values under names, 256 KiB in all. What is given is copied.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
             InvalidSession: With everything that is wrong with the state.
         """
@@ -1071,7 +1070,7 @@ class SessionManager:
             remove: Names of fields to take away first; those that are not there are no fault.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
             InvalidSession: With everything that is wrong with the state that it would be.
         """
@@ -1091,7 +1090,7 @@ class SessionManager:
 
         Raises:
             NoActiveSession: There is none, and no id is given.
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
             ReadError: The store refused.
         """
         parent = self._require("children").session_id if session_id is None else session_id
@@ -1114,12 +1113,12 @@ class SessionManager:
         Args:
             path: Relative to the workspace.
             artifact_type: "created" or "modified".
-            phase: The phase that made it; the current one by default.
+            phase: The phase that made it; the current phase by default.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
-            InvalidSession: With everything that is wrong with the arguments.
+            InvalidSession: An argument is invalid; every fault is listed.
         """
         with self._changing("add_artifact") as session:
             return session.add_artifact(path, artifact_type, phase, now=self._clock())
@@ -1128,7 +1127,7 @@ class SessionManager:
         """Return the files made, oldest first: all, or those of one phase.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
         """
         return self._require("get_artifacts").get_artifacts(phase)
 
@@ -1142,9 +1141,9 @@ class SessionManager:
             details: More to say, of any length.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
-            InvalidSession: With everything that is wrong with the arguments.
+            InvalidSession: An argument is invalid; every fault is listed.
         """
         with self._changing("add_history") as session:
             session.add_history(action, details=details, now=self._clock())
@@ -1168,10 +1167,10 @@ class SessionManager:
             artifacts: The files it made, each with "created" or "modified".
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
-            InvalidSession: With everything that is wrong with the arguments; nothing is recorded.
-            SessionConflict: Meanwhile another worker ended the session, took it to another phase or
+            InvalidSession: An argument is invalid (every fault is listed); nothing is recorded.
+            SessionConflict: Meanwhile another worker ended the session, moved it to another phase or
                 attempt, or recorded a result; this was not recorded. What else was saved meanwhile
                 (a budget extended, a pause) is kept, and this is recorded on top of it.
             WriteError: It could not be saved.
@@ -1208,7 +1207,7 @@ class SessionManager:
             notice: What happened to the current session.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
         """
         session = self._require("announce")
         self._changes.after_save(lambda: self._events.announce(session, notice))
@@ -1230,7 +1229,7 @@ class SessionManager:
             may_show: Returns whether what was said in a program's conversations may be shown.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             ValueError: `max_tokens` is less than 1, or something is to be shown that there is not.
         """
         session = self._require("briefing")
@@ -1271,7 +1270,7 @@ class SessionManager:
         Raises:
             InvalidSession: There is no such state, a part of a goal or title is too short, or a
                 range of the budget is none.
-            ReadError: The base is there and can't be read.
+            ReadError: The base exists but can't be read.
         """
         wanted = SessionFilter.asked(self._clock(), **filters)
         for found in self.store.summaries(wanted):
@@ -1304,7 +1303,7 @@ class SessionManager:
 
         Raises:
             InvalidSession: There can't be such a page, or as `find`.
-            InvalidCursor: `after` ended a page of another order or filter, or is none.
+            InvalidCursor: `after` ended a page with another order or filter, or is none.
             ReadError: The store refused.
         """
         wanted = SessionFilter.asked(self._clock(), **filters)
@@ -1412,8 +1411,8 @@ class SessionManager:
         the base before it happens.
 
         Args:
-            days: How long ago they ended, in days, 0 or more; 0 takes all that have ended.
-            dry_run: True: delete nothing, only say what would go.
+            days: The minimum time since they ended, in days, 0 or more; 0 takes all that have ended.
+            dry_run: Delete nothing, only return what would be deleted.
 
         Returns:
             The ids of the deleted (or, in a dry run, would-be deleted) sessions, oldest first. One

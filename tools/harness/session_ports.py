@@ -52,7 +52,7 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
             name: An attachment of it, or a step (`steps/NAME`); the session itself if None.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         ...
 
@@ -63,7 +63,7 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
         can open; its id where it is in a store that is known to all who ask.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         ...
 
@@ -123,7 +123,7 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
         """Read a session; None if there is none of this id.
 
         Raises:
-            InvalidSessionId: It is no id, nor a harmless name that no session has.
+            InvalidSessionId: The id is malformed (a harmless name counts as missing).
             SessionCorrupted: What is stored is no session; the error names every fault.
         """
         ...
@@ -132,7 +132,7 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
         """Return whether there is a session of this id, readable or not.
 
         Raises:
-            InvalidSessionId: It is no id, nor a harmless name that no session has.
+            InvalidSessionId: The id is malformed (a harmless name counts as missing).
         """
         ...
 
@@ -150,7 +150,7 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
             True if it was there, False if not.
 
         Raises:
-            InvalidSessionId: It is no id, nor a harmless name that no session has.
+            InvalidSessionId: The id is malformed (a harmless name counts as missing).
             SessionNotFound: There is no such session, and `missing_ok` is False.
             SessionInUse: A worker is at it; nothing was touched.
             SessionConflict: It is at another revision; nothing was deleted.
@@ -169,7 +169,7 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
             state: The state that it is in.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         ...
 
@@ -177,7 +177,7 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
         """Return whether a runner is at the session now; the answer may be old when it is read.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         ...
 
@@ -187,7 +187,7 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
         It costs less than to load the session, and may change without cause.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         ...
 
@@ -197,7 +197,7 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
         """Return a session as the text of its file, or None if there is none of this id.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
             SessionCorrupted: It is not kept as text, and can't be read.
             ReadError: The store refused.
         """
@@ -207,8 +207,8 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
         """Return a document that was kept beside the session at its creation; None if it has none.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `name` can't be an attachment's.
+            InvalidSessionId: The id is malformed.
+            ValueError: `name` is not a valid attachment name.
             ReadError: The store refused.
         """
         ...
@@ -217,7 +217,7 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
         """Return all that is kept beside a session, by name: what a fork of it takes along.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
             ReadError: The store refused.
         """
         ...
@@ -226,8 +226,8 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
         """Return a step of the session's runs, or None if there is none of this name.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `name` can't be a step's.
+            InvalidSessionId: The id is malformed.
+            ValueError: `name` is not a valid step name.
             ReadError: The store refused.
         """
         ...
@@ -238,8 +238,8 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
         One worker at a time does so, under the run's lock.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `name` can't be a step's.
+            InvalidSessionId: The id is malformed.
+            ValueError: `name` is not a valid step name.
             WriteError: The store refused, or there is no such session.
         """
         ...
@@ -248,7 +248,7 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
         """Return the names of all steps, sorted.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
             ReadError: The store refused.
         """
         ...
@@ -271,7 +271,7 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
         What a session costs here does not grow with its history.
 
         Args:
-            wanted: Only those that fit; all of them by default. One that can't be read comes as
+            wanted: Only matching sessions; all by default. One that can't be read comes as
                 `UnreadableSession`, whatever is wanted.
 
         Raises:
@@ -294,14 +294,14 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
         of the last changed, it comes to the front.
 
         Args:
-            wanted: Only those that fit; all of them by default.
+            wanted: Only matching sessions; all by default.
             order: The order.
-            limit: The most sessions of the page, 1 or more.
-            after: Where the page before it ended; None for the first one.
+            limit: The page's maximum size, 1 or more.
+            after: The end of the previous page; None for the first page.
 
         Raises:
-            InvalidSession: There can't be so many sessions on a page.
-            InvalidCursor: `after` ended a page of another order or filter.
+            InvalidSession: `limit` is out of range.
+            InvalidCursor: `after` ended a page with another order or filter.
             ReadError: The store refused.
         """
         ...
@@ -316,7 +316,7 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
 
         Args:
             words: The words.
-            wanted: Only those that fit; all of them by default.
+            wanted: Only matching sessions; all by default.
 
         Raises:
             ReadError: The store refused.
@@ -331,9 +331,9 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
                 beginning over an end, an end over a middle.
 
         Raises:
-            InvalidSessionId: It could not be a part of an id.
-            SessionNotFound: It fits none.
-            AmbiguousId: It fits several.
+            InvalidSessionId: It can't be part of an id.
+            SessionNotFound: It matches no id.
+            AmbiguousId: It matches several ids.
         """
         ...
 
@@ -343,12 +343,12 @@ class SessionRepository(SessionStreams, SessionFeeds, Protocol):
         One that is active or paused, can't be read, or is worked at is never deleted.
 
         Args:
-            days: How long ago they ended, in days, 0 or more.
-            dry_run: True: delete nothing, only say what would go.
+            days: The minimum time since they ended, in days, 0 or more.
+            dry_run: Delete nothing, only return what would be deleted.
             clock: The time.
 
         Returns:
-            The ids of those that are, or would be, deleted, oldest first.
+            The ids of the sessions that were, or would be, deleted, oldest first.
 
         Raises:
             PruneError: The store refused; nothing was deleted.
@@ -401,7 +401,7 @@ class SessionPlaces(Protocol):
         """Return where a session's directory is, or would be.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         ...
 
@@ -409,7 +409,7 @@ class SessionPlaces(Protocol):
         """Return where a session's workspace is, or would be.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         ...
 
@@ -419,10 +419,10 @@ class SessionPlaces(Protocol):
         Args:
             session_id: The session that is to be run.
             name: The attachment that the lock is on.
-            timeout_s: How long to wait for another owner, in seconds.
+            timeout_s: How long to wait for the current owner, in seconds.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         ...
 
@@ -433,7 +433,7 @@ class SessionPlaces(Protocol):
         shows its text to an agent (`require_own`). All of a database are: a person named it.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         ...
 
@@ -443,7 +443,7 @@ class SessionPlaces(Protocol):
         Its streams, its workspace and the snapshots of that are not among them.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
             ReadError: The system would not read them.
         """
         ...
@@ -456,7 +456,7 @@ class SessionPlaces(Protocol):
             shown: The fingerprint of what they saw, taken before it was read for them.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
             ChangedSinceShown: It is another one than they saw; it is as it was.
             WriteError: The person's state directory can't be written; it is as it was.
         """

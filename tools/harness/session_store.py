@@ -503,7 +503,7 @@ class SessionStore(SessionReader):
             True if it was there, False if not; then nothing was touched.
 
         Raises:
-            InvalidSessionId: It is no id, nor a harmless name that no session has.
+            InvalidSessionId: The id is malformed (a harmless name counts as missing).
             SessionNotFound: There is no such session, and `missing_ok` is False.
             SessionUnreadable: Something else is in its place, or in that of its file; nothing was
                 touched.
@@ -552,12 +552,12 @@ class SessionStore(SessionReader):
         """Delete the sessions that ended more than `days` ago; see `SessionManager`.
 
         Args:
-            days: How long ago they ended, in days, 0 or more.
-            dry_run: True: delete nothing, only say what would go.
+            days: The minimum time since they ended, in days, 0 or more.
+            dry_run: Delete nothing, only return what would be deleted.
             clock: The time.
 
         Returns:
-            The ids of those that are, or would be, deleted, oldest first.
+            The ids of the sessions that were, or would be, deleted, oldest first.
 
         Raises:
             PruneRootUnusable: The base can't be read or written; nothing was deleted.
@@ -588,8 +588,8 @@ class SessionStore(SessionReader):
         """Keep a step of the session's runs, whole and durable.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `name` can't be a step's.
+            InvalidSessionId: The id is malformed.
+            ValueError: `name` is not a valid step name.
             WriteError: The disk or its permissions, or there is no such session.
         """
         from .store.session_folders import keep_step

@@ -5,7 +5,7 @@ its saves slow. They are kept beside it, in a stream: named, in order, each entr
 which an index is built of, and a body, which is read when it is needed.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
@@ -108,8 +108,8 @@ class SessionStreams(Protocol):
                 written to. None: whatever it holds.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `stream` can't be a stream's name, or the entries are too large together.
+            InvalidSessionId: The id is malformed.
+            ValueError: `stream` is not a valid stream name, or the entries are too large together.
             SessionNotFound: There is no such session.
             InvalidStateTransition: The session has ended.
             StreamMoved: Another worker wrote it since it was read; nothing was written.
@@ -143,8 +143,8 @@ class SessionStreams(Protocol):
             since: How far it was read before: only what was added since, if that still stands.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `stream` can't be a stream's name.
+            InvalidSessionId: The id is malformed.
+            ValueError: `stream` is not a valid stream name.
             ReadError: What is stored is damaged, or the store refused.
         """
         ...
@@ -161,8 +161,8 @@ class SessionStreams(Protocol):
             count: How many at least, if there are so many; 1 or more.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `stream` can't be a stream's name, or `count` is less than 1.
+            InvalidSessionId: The id is malformed.
+            ValueError: `stream` is not a valid stream name, or `count` is less than 1.
             ReadError: What was read is damaged, or the store refused.
         """
         ...
@@ -180,8 +180,8 @@ class SessionStreams(Protocol):
             mark: The mark that was read with the last of them, or a later one.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `stream` can't be a stream's name.
+            InvalidSessionId: The id is malformed.
+            ValueError: `stream` is not a valid stream name.
             StreamMoved: The stream was replaced or removed since; read it anew.
             ReadError: What is stored there is damaged or another's, or the store refused.
         """

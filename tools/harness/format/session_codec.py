@@ -10,7 +10,7 @@ docs/session-format.md describes the format for people. The module is longer tha
 two directions of one form are easier to keep alike side by side.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 import re
 from collections.abc import Callable, Mapping

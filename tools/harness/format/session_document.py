@@ -89,7 +89,7 @@ def session_from_dict(document: object) -> SessionContext:
             stands beside them is passed over, as in the output of `agentforge show --json`.
 
     Raises:
-        InvalidSession: With everything that is wrong.
+        InvalidSession: A value is invalid; every fault is listed.
     """
     reader = _Reader()
     fields = Fields(document, "", reader.faults, expected="the fields of a session")

@@ -189,7 +189,7 @@ class SessionCheckpoints:
         Raises:
             SessionInUse: Something is at work in the workspace.
             WorkspaceNotKept: The workspace as it is now can't be kept; nothing was changed.
-            WriteError: The disk or its permissions.
+            WriteError: The file system refused.
         """
         snapshots = self._snapshots
         found = phase_beginning(session, phase)

@@ -1,6 +1,6 @@
 """Changes of a session, a phase's result among them: each saved once, or taken back as a whole."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -362,7 +362,7 @@ def record_result(
         The event that was recorded.
 
     Raises:
-        InvalidSession: `tokens` is no count.
+        InvalidSession: `tokens` is not a valid count.
     """
     known = len(session.artifacts)
     for path, kind in _artifacts_of(result):

@@ -123,7 +123,7 @@ class SessionReader:
             name: A file beside its own; the session's own if None.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         directory, path = self._place(session_id)
         return str(path if name is None else directory / name)
@@ -132,7 +132,7 @@ class SessionReader:
         """Return the absolute path of a session's directory, or where it would be.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         return str(self.session_directory(session_id).absolute())
 
@@ -140,7 +140,7 @@ class SessionReader:
         """Return where a session's file is, or would be.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         return self._place(session_id)[1]
 
@@ -161,7 +161,7 @@ class SessionReader:
         """Return where a session's directory is, or would be.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         return self._place(session_id)[0]
 
@@ -169,7 +169,7 @@ class SessionReader:
         """Return where a session's workspace is, or would be.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         return self._place(session_id)[0] / WORKSPACE
 
@@ -183,7 +183,7 @@ class SessionReader:
             The session, or None if there is none of this id.
 
         Raises:
-            InvalidSessionId: It is no id, nor a harmless name that no session has.
+            InvalidSessionId: The id is malformed (a harmless name counts as missing).
             SessionCorrupted: Its file is no session; the error names every fault.
             SessionUnreadable: Its file is no regular file, is too large, or the system refused.
         """
@@ -236,7 +236,7 @@ class SessionReader:
         """Return the content of a session's file, or None if there is none of this id.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
             SessionUnreadable: It is no regular file, is too large, or the system refused.
         """
         return self._read(self.session_path(session_id))
@@ -249,9 +249,9 @@ class SessionReader:
             Its content, or None if there is none of this name.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `name` can't be an attachment's.
-            ReadError: It is no regular file, is too large, or the system refused.
+            InvalidSessionId: The id is malformed.
+            ValueError: `name` is not a valid attachment name.
+            ReadError: It is not a regular file, is too large, or the system refused.
         """
         directory = self.session_directory(session_id)
         if not re.fullmatch(ATTACHMENT, name):
@@ -266,7 +266,7 @@ class SessionReader:
         regular file.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
             ReadError: One is too large, or the system refused.
         """
         directory = self.session_directory(session_id)
@@ -305,9 +305,9 @@ class SessionReader:
         """Return a step of the session's runs, or None if there is none of this name.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `name` can't be a step's.
-            ReadError: It is no regular file, is too large, or the system refused.
+            InvalidSessionId: The id is malformed.
+            ValueError: `name` is not a valid step name.
+            ReadError: It is not a regular file, is too large, or the system refused.
         """
         path = self._step_path(session_id, name)
         return read_regular_file(self._fs, os.fspath(path), path=path, max_bytes=MAX_STEP_BYTES)
@@ -316,7 +316,7 @@ class SessionReader:
         """Return the names of all steps of the session's runs, sorted.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
             ReadError: The system refused.
         """
         folder = self.session_directory(session_id) / STEPS
@@ -343,7 +343,7 @@ class SessionReader:
         file in its place, is no session for any of them.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
             ReadError: The system refused to look.
         """
         if names_no_session(session_id):
@@ -373,7 +373,7 @@ class SessionReader:
             state: The state that its file says.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         return state is SessionState.ACTIVE and self._led(session_id) is False
 
@@ -409,10 +409,10 @@ class SessionReader:
         Args:
             session_id: The session that is to be run.
             name: The attachment.
-            timeout_s: How long to wait for another owner, in seconds.
+            timeout_s: How long to wait for the current owner, in seconds.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         return FileLock(self._fs, self._place(session_id)[0] / name, timeout_s=timeout_s)
 
@@ -422,7 +422,7 @@ class SessionReader:
         Only the file's status is read.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         try:
             status = self._fs.stat(str(self.session_path(session_id)))
@@ -472,7 +472,7 @@ class SessionReader:
         """Return the ids of all sessions, readable or not, sorted.
 
         Raises:
-            ReadError: The base is there and can't be read.
+            ReadError: The base exists but can't be read.
         """
         return [name for name, _ in self._names() if self.exists(name)]
 
@@ -503,10 +503,10 @@ class SessionReader:
         meanwhile is left out.
 
         Args:
-            wanted: Only those that fit; all of them by default.
+            wanted: Only matching sessions; all by default.
 
         Raises:
-            ReadError: The base is there and can't be read.
+            ReadError: The base exists but can't be read.
         """
         return self._fitting(wanted, self._summary)
 
@@ -541,15 +541,15 @@ class SessionReader:
         """Return some of the sessions that fit, in order; the head of each is read for it.
 
         Args:
-            wanted: Only those that fit; all of them by default.
+            wanted: Only matching sessions; all by default.
             order: The order; the last changed first if None.
-            limit: The most sessions of the page, 1 or more.
-            after: Where the page before it ended; None for the first one.
+            limit: The page's maximum size, 1 or more.
+            after: The end of the previous page; None for the first page.
 
         Raises:
-            InvalidSession: There can't be so many sessions on a page.
-            InvalidCursor: `after` ended a page of another order or filter.
-            ReadError: The base is there and can't be read.
+            InvalidSession: `limit` is out of range.
+            InvalidCursor: `after` ended a page with another order or filter.
+            ReadError: The base exists but can't be read.
         """
         from ..views.session_page import SessionOrder, page_of  # which take long to load
 
@@ -566,10 +566,10 @@ class SessionReader:
 
         Args:
             words: The words.
-            wanted: Only those that fit; all of them by default.
+            wanted: Only matching sessions; all by default.
 
         Raises:
-            ReadError: The base is there and can't be read.
+            ReadError: The base exists but can't be read.
         """
         from ..format.session_sieve import DocumentSieve
         from ..views.session_page import SessionOrder, in_order
@@ -665,8 +665,8 @@ class SessionReader:
                 beginning over an end, an end over a middle.
 
         Raises:
-            InvalidSessionId: It could not be a part of an id.
-            SessionNotFound: It fits none.
-            AmbiguousId: It fits several.
+            InvalidSessionId: It can't be part of an id.
+            SessionNotFound: It matches no id.
+            AmbiguousId: It matches several ids.
         """
         return resolved(shortened, self.list_sessions, where=self.where)

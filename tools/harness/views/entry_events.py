@@ -1,6 +1,6 @@
 """What the entries of a history say as events: the same whenever it is read, and by whom; pure."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

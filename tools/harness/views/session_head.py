@@ -1,6 +1,6 @@
 """A session as a listing shows it: its head, or why it can't be read; pure."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 from datetime import datetime
 from pathlib import Path

@@ -93,9 +93,9 @@ def resolved(shortened: str, known: Callable[[], Sequence[str]], *, where: str) 
         where: Where they are, for messages.
 
     Raises:
-        InvalidSessionId: It could not be a part of an id.
-        SessionNotFound: It fits none.
-        AmbiguousId: It fits several.
+        InvalidSessionId: It can't be part of an id.
+        SessionNotFound: It matches no id.
+        AmbiguousId: It matches several ids.
     """
     if not re.fullmatch(_PART_OF_AN_ID, shortened):
         raise InvalidSessionId(shortened)

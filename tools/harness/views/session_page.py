@@ -240,7 +240,7 @@ def page_of(
         wanted: What they were filtered by; None for all of them.
         order: The order of the page.
         limit: The most sessions of it.
-        after: Where the page before it ended; None for the first one.
+        after: The end of the previous page; None for the first page.
 
     Raises:
         InvalidSession: There can't be so many sessions on a page, or `after` is of another list.
