@@ -201,7 +201,7 @@ class SessionForked(BackAtCheckpoint, action="session_forked"):
     Attributes:
         parent_id: The parent session.
         parent_entries: The length of the parent's history then, entries after the checkpoint
-        included.
+            included.
     """
 
     words = "from {parent_id} at checkpoint {checkpoint}"
@@ -453,7 +453,7 @@ class AgentUsage(OfAgent, action="agent_usage"):
     Attributes:
         tokens: The tokens charged.
         total: All tokens that the program had reported for the conversation so far, charged here or
-        not; the next charge is the excess over this.
+            not; the next charge is the excess over this.
         models: The tokens charged, by model.
     """
 
@@ -543,7 +543,7 @@ class QuestionEnded(HistoryEvent):
         reason: Why it was rejected or ended without an answer, or None.
         text: The answers as text for a model; empty unless answered.
         answers: The answers; empty unless answered, or if the hook recorded it (it has only the
-        text).
+            text).
     """
 
     outcome: ClassVar[str]

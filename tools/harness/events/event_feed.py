@@ -50,7 +50,7 @@ class EventFeed(Iterator[EntryEvent]):
     def lags(self) -> bool:
         """Whether something saved was not yet visible to the last look; a later look finds it.
 
-        This happens on PostgreSQL while an older transaction runs.
+        This can happen on PostgreSQL while an older transaction runs.
         """
         return self._feed.lags
 
