@@ -477,7 +477,7 @@ class SessionReader:
 
     @STORE_ERRORS.raised()
     def _names(self) -> list[tuple[str, bool]]:
-        """Return the sorted ids of directories and links in the base, and whether each is a link."""
+        """Return the sorted ids of directories and links in the base, and whether it is a link."""
         try:
             with os.scandir(self.base_path) as entries:
                 names = [
