@@ -56,7 +56,7 @@ class HarnessTarget:
         return is_session_id(name)
 
     def stray_age(self, name: str) -> timedelta | None:
-        """Return the age of a partly created or deleted directory whose process is dead."""
+        """Return the age from which a partly created or deleted directory counts as abandoned."""
         return timedelta(0) if is_discarded(name) else None
 
     def leaving(self, fs: FileSystem, session_fd: int, session_id: str) -> None:

@@ -505,7 +505,7 @@ class SessionManager:
             question_id: The question that it waits for; its reply resumes the session.
             missing_tokens: The budget extension that is needed first, in tokens.
             back_to: The phase that a person may choose to return to.
-            needs_retry: Whether another attempt requires `retry_phase()`.
+            needs_retry: Whether only an explicit retry starts another attempt.
 
         Raises:
             NoActiveSession: No session is current.
@@ -902,9 +902,9 @@ class SessionManager:
                 starts; not called if the reply is already known.
 
         Returns:
-            The reply. A rejection counts as one, and so does the end of a question that can no
-            longer be
-            answered: withdrawn or removed ("abandoned"), or too late ("timed_out").
+            The reply. A rejection counts as one, and so does the end of a question without an
+            answer, if it was withdrawn or removed ("abandoned") or not answered in time
+            ("timed_out").
 
         Raises:
             NoQuestionChannel: The manager has no channel.

@@ -251,7 +251,7 @@ class SessionStore(SessionReader):
         return True
 
     def _read_beneath(self, directory_fd: int, name: str, path: Path) -> bytes | None:
-        """Read a name in a session's directory, following no link; None if it is missing."""
+        """Read the named file in a session's directory, following no link; None if missing."""
         *above, last = name.split("/")
         try:
             with directory_beneath(self._fs, directory_fd, above) as folder_fd:
@@ -318,7 +318,7 @@ class SessionStore(SessionReader):
     def _is_to_be_written(
         self, session: SessionContext, stored: SessionStamp | None, path: Path
     ) -> bool:
-        """Raise unless it was made from the stored session; False if there is nothing to write."""
+        """Return whether there is anything to write; raise unless it follows the stored session."""
         replaced = stored is not None and stored.created_at != session.created_at
         if stored is None or replaced or stored.revision != session.revision:
             raise _conflict(session.session_id, path, session.revision, stored, replaced=replaced)

@@ -29,7 +29,7 @@ _LONGEST: Final = 1024
 
 
 def attempt_span(session: SessionContext | None, parent: Carrier | Callable[[], Carrier]) -> Span:
-    """Return the span of an attempt at a session's current phase; without a session if None.
+    """Return the span of an attempt at a session's current phase; without attributes if None.
 
     Args:
         session: The session.

@@ -574,7 +574,7 @@ def decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
 
 
 def _goal_ends(text: str, position: int) -> bool:
-    """Return whether a goal's end is near enough for a goal."""
+    """Return whether the field after a goal comes within the longest span of a goal."""
     end = position + _GOAL_SPAN
     return any(text.find(f"\n{key}", position, end) >= 0 for key in _BEHIND_GOAL)
 

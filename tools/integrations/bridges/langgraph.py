@@ -61,7 +61,7 @@ except ModuleNotFoundError as error:
 _Tuples = list[CheckpointTuple]  # in the class, `list` is its method
 _Pending = list[PendingWrite]
 _Part = tuple[str | Key, int]
-"""Part of a checkpoint: a value by its put id and number, or a write by its checkpoint and number."""
+"""Part of a checkpoint: a value by put id and number, or a write by checkpoint and number."""
 _KIND: Final = "langgraph"
 _PAGE: Final = 16
 """How many checkpoints a listing reads at a time."""
