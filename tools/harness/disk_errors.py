@@ -1,8 +1,8 @@
-"""Errors of files and disks as the harness raises them.
+"""File and disk errors as the harness raises them.
 
-Each is both `base.files`'s error, with its fields, and one of the harness's family, so that
-`except HarnessError` catches what a store or a manager raises about a session, and
-`except base.files.WriteError` still does.
+Each is both a `base.files` error, with its fields, and a `HarnessError`: `except HarnessError`
+catches what a store or a manager raises about a session, and `except base.files.WriteError` still
+catches write failures.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .errors import HarnessError, SessionCorrupted
 
 
 class WriteError(HarnessError, durable.WriteError, kind=ErrorKind.STORAGE, retryable=True):
-    """A session's change did not become durable; `base.files.WriteError` has the fields."""
+    """A session's change did not become durable; `base.files.WriteError` describes the fields."""
 
 
 class LockTimeout(WriteError, durable.LockTimeout):
@@ -26,15 +26,15 @@ class LockTimeout(WriteError, durable.LockTimeout):
 
 
 class RemovalError(HarnessError, durable.RemovalError, kind=ErrorKind.STORAGE, retryable=True):
-    """A deleted session is out of every listing, but some of its files resist."""
+    """A deleted session is out of every listing, but some of its files could not be removed."""
 
 
 class ReadError(HarnessError, durable.ReadError, kind=ErrorKind.STORAGE):
-    """A place that holds sessions could not be read."""
+    """A directory or store that holds sessions could not be read."""
 
 
 class SessionUnreadable(SessionCorrupted, ReadError):
-    """A session is there, and its file could not be read: no regular file, too large, refused."""
+    """A session exists but its file can't be read: not a regular file, too large, or refused."""
 
     path: Path
     faults: Sequence[str] = ()
@@ -55,8 +55,8 @@ STORE_ERRORS: Final = StorageErrors(
         durable.ReadError: ReadError,
     }
 )
-"""Those about all sessions of a store."""
+"""Error classes for operations on all sessions of a store."""
 SESSION_ERRORS: Final = StorageErrors(
     {**STORE_ERRORS.kinds, durable.ReadError: SessionUnreadable}, subject="session_id"
 )
-"""Those about one session."""
+"""Error classes for operations on one session."""

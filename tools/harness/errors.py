@@ -1,7 +1,7 @@
-"""What can go wrong with a session, as typed errors with fields.
+"""Errors about sessions, typed and with fields.
 
-The errors of single values are in `session_checks` and `session_states`, those of files and disks
-in `disk_errors`. `except HarnessError` catches all of them.
+Errors of single values are in `session_checks` and `session_states`, those of files and disks in
+`disk_errors`. `except HarnessError` catches all of them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ class HarnessError(AgentForgeError, kind=ErrorKind.REFUSED, kw_only=True):
     """Base of the harness's errors."""
 
     session_id: str | None = None
-    """The session it is about."""
+    """The session concerned."""
 
 
 class _Located(HarnessError):
     path: Path | str
-    """Its file, or the address of what is no file."""
+    """The session's file, or its address if it is not a file."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -30,7 +30,7 @@ class _Located(HarnessError):
 
 
 class NoActiveSession(HarnessError, kind=ErrorKind.NOT_FOUND):
-    """An operation needs a current session and the manager has none."""
+    """An operation needs a current session, but the manager has none."""
 
     message = "{operation}() needs a current session, and there is none. Create or open one first."
     brief = "No active session. Create or load a session first."
@@ -38,7 +38,7 @@ class NoActiveSession(HarnessError, kind=ErrorKind.NOT_FOUND):
 
 
 class SessionAlreadyActive(HarnessError, kind=ErrorKind.CONFLICT):
-    """`create()` while the current session has not ended."""
+    """`create()` was called while the current session has not ended."""
 
     message = """session {session_id} is current and has not ended. Complete it, abort it, or let go
     of it with release() first; nothing was changed."""
@@ -47,21 +47,21 @@ class SessionAlreadyActive(HarnessError, kind=ErrorKind.CONFLICT):
 
 
 class NoPhaseExecutor(HarnessError):
-    """`run_phase()` of a manager that was given nothing to run phase work with."""
+    """`run_phase()` was called on a manager without an executor for phase work."""
 
     message = """this manager has no phase executor: give it one (SessionManager(executor=...)) or
     build it with agentforge_sessions.wiring.bootstrap.build_manager()"""
 
 
 class NoQuestionChannel(HarnessError):
-    """`ask()` of a manager that was given nowhere to put questions."""
+    """`ask()` was called on a manager without a question channel."""
 
     message = """this manager has no question channel: give it one (SessionManager(channel=...)) or
     build it with agentforge_sessions.wiring.bootstrap.build_manager()"""
 
 
 class ChangesUnsaved(HarnessError):
-    """A manager was asked, within `changes()`, for what can't be a part of its one save."""
+    """Within `changes()`, an operation was called that can't be part of its single save."""
 
     message = """{operation}() can't be called within changes(): what the block changed of session
     {session_id} is not saved yet. Nothing was done; end the block first."""
@@ -90,7 +90,7 @@ class SessionConflict(_Located, kind=ErrorKind.CONFLICT, retryable=True):
 
     @property
     def found(self) -> str:
-        """What is there now."""
+        """What the store holds now."""
         if self.replaced:
             return "another session was created under its id since"
         if self.actual_revision is not None:
@@ -99,7 +99,7 @@ class SessionConflict(_Located, kind=ErrorKind.CONFLICT, retryable=True):
 
 
 class SessionFenced(SessionConflict, retryable=False):
-    """Another worker has taken the session over; what this one still saves is refused."""
+    """Another worker has taken over the session; saves from this worker are refused."""
 
     message = """session {session_id} was taken over by another worker, which goes on with it.
     Nothing was written; what was not saved before is thrown away."""
@@ -107,7 +107,7 @@ class SessionFenced(SessionConflict, retryable=False):
 
 
 class SessionIdTaken(SessionConflict, retryable=False):
-    """A session can't be created under an id: something is there already."""
+    """A session can't be created under an id because something already uses it."""
 
     message = """the id {session_id} is taken: {taken} is there already. Nothing was written; create
     the session under another id."""
@@ -120,12 +120,12 @@ class SessionIdTaken(SessionConflict, retryable=False):
 
     @property
     def taken(self) -> Path | str:
-        """What has the id."""
+        """What occupies the id."""
         return self._taken
 
 
 class StreamMoved(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
-    """Another worker wrote, replaced or removed a stream since it was read; nothing was done."""
+    """Another worker wrote, replaced or removed a stream since it was read; nothing was changed."""
 
     message = """the stream {stream} of session {session_id} is not as it was read: another worker
     wrote it. Nothing was changed; read it again, then repeat the change."""
@@ -134,10 +134,10 @@ class StreamMoved(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
 
 
 class BudgetExceeded(HarnessError):
-    """The next step needs more tokens than are left of the session's budget.
+    """The next step needs more tokens than the session's budget has left.
 
-    Raised only where a caller asks for the refusal (`SessionManager.require_budget`): what was
-    spent is recorded over the budget too.
+    Raised only where a caller asks for it (`SessionManager.require_budget`): spending is recorded
+    over the budget too.
     """
 
     message = """the next step of session {session_id} needs {required:,} tokens, and {remaining:,}
@@ -146,17 +146,17 @@ class BudgetExceeded(HarnessError):
     session_id: str
     required: int
     remaining: int
-    """What is left, in tokens; negative when more was spent than allotted."""
+    """Tokens left; negative when more was spent than allotted."""
 
 
 class SessionCorrupted(_Located, kind=ErrorKind.INVALID_FILE):
-    """A session's file can't be read as a session; it was not touched."""
+    """A session's file can't be parsed as a session; it was not changed."""
 
     message = """{where} is not a readable session: {faults:;}. The file was left as it is: mend it
     by hand, bring back a copy, or delete the session."""
     brief = "Session {session_id} state file is corrupted: {details}"
     faults: Sequence[str]
-    """Everything that is wrong with it, in the order of the file; `details` is the same as text."""
+    """Every fault, in file order; `details` is the same as text."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -172,7 +172,7 @@ class UnsupportedSchema(SessionCorrupted, kw_only=True):
     schema_version: int
     """The version that the file has."""
     newest: int
-    """The newest version that this program reads."""
+    """The newest version that this program can read."""
 
     def __post_init__(self) -> None:
         self.faults = (
@@ -183,7 +183,7 @@ class UnsupportedSchema(SessionCorrupted, kw_only=True):
 
 
 class QuestionWaits(HarnessError, retryable=True):
-    """A question was not answered in the time that was waited; it still waits."""
+    """A question was not answered within the timeout; it is still open."""
 
     message = """nobody answered question {question_id} of session {session_id} within {timeout_s:g}
     s. It still waits; ask the same again, from any worker, to find the answer."""
@@ -193,7 +193,7 @@ class QuestionWaits(HarnessError, retryable=True):
 
 
 class SessionTooLarge(_Located):
-    """A session's file would grow over what is read back; it was not touched."""
+    """A session's file would exceed the size that can be read back; it was not changed."""
 
     message = """session {session_id} would take {size_bytes:,} bytes, more than the limit of
     {max_bytes:,}. Nothing was written; keep long output in the workspace and name the file in the
@@ -204,7 +204,7 @@ class SessionTooLarge(_Located):
 
 
 class SessionNotAdopted(HarnessError, kind=ErrorKind.PERSON_NEEDED):
-    """A session is not this person's: it came with a clone, a copy or an archive."""
+    """A session is not this person's own: it came with a clone, a copy or an archive."""
 
     message = """session {session_id} in {where} was not made by you on this machine, or its folder
     was moved. Nothing of it was run or shown to an agent, and nothing was changed. Look at it with
@@ -215,7 +215,7 @@ class SessionNotAdopted(HarnessError, kind=ErrorKind.PERSON_NEEDED):
 
 
 class ChangedSinceShown(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
-    """A session was to be adopted, and is not as the person saw it. It was not marked."""
+    """A session to adopt differs from what the person was shown; it was not marked."""
 
     message = """session {session_id} in {where} has changed since it was shown, so it was not made
     yours, and nothing was changed. Look at it again: `agentforge adopt {session_id}`."""
@@ -224,7 +224,7 @@ class ChangedSinceShown(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
 
 
 class SessionInUse(_Located, kind=ErrorKind.CONFLICT, retryable=True):
-    """A session was to be deleted while it is in use; nothing was touched."""
+    """A session to delete is in use; nothing was changed."""
 
     message = """session {session_id} is in use: a run, an execution or a save holds a lock in
     {where}. Nothing was deleted; stop the run or let it end, then delete the session."""

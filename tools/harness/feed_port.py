@@ -1,7 +1,7 @@
-"""The feed of a store: what its histories say as events, from any place on; and who is told of it.
+"""Port of a store's feed, the events of its histories from any position on, and of its receivers.
 
-What an entry of a history says is told until it was taken: there is no second place in which an
-event could be missing. A feed looks where it is asked to; a save costs nothing for it.
+Events are read from the histories until they are delivered: there is no second place from which one
+could be missing. A feed looks only when asked; it adds no cost to a save.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from typing import Final, Protocol
 from .views.entry_events import EntryEvent
 
 LeftEvent = tuple[int, str, dict[str, object]]
-"""An event of a removed session: the number of its entry, its id, and its `to_dict`."""
+"""An event of a removed session: its entry's number, its id, and its `to_dict`."""
 MOST_LEFT: Final = 1_000
-"""How many events of a removed session are kept for a receiver: the last ones."""
+"""How many events of a removed session are saved for a receiver: the last ones."""
 MOST_REMOVED: Final = 1_000
-"""Of how many removed sessions something is kept for a receiver."""
+"""For how many removed sessions events are saved for a receiver."""
 
 
 class Feed(Protocol):
-    """A place in the feed of a store, and what stands behind it. For one thread at a time."""
+    """A position in a store's feed, and what comes after it. For one thread at a time."""
 
     @property
     def cursor(self) -> str:
-        """The place, as a text that another process can go on from."""
+        """The position, as text that another process can continue from."""
         ...
 
     def look(self, only: Collection[str] | None = None) -> Iterator[EntryEvent]:
-        """Go through what stands behind the place, of each session in its order.
+        """Yield the events after the position, each session's in order.
 
-        Nothing is passed by looking. A session that can't be read is left out until it can be.
+        Looking does not move the position. A session that can't be read is skipped until it can be.
 
         Args:
-            only: The sessions that changed, where that is known; others may come, too.
+            only: The sessions that changed, if known; others may be included.
 
         Raises:
             ReadError: The store refused.
@@ -42,28 +42,28 @@ class Feed(Protocol):
         ...
 
     def passed(self, found: EntryEvent) -> None:
-        """Move the place behind an event that was found, and so behind all before it."""
+        """Move the position past an event that was found, and so past all before it."""
         ...
 
     @property
     def lags(self) -> bool:
-        """Whether something was saved that a look did not show yet; another one will."""
+        """Whether something saved was not yet visible to a look; a later look finds it."""
         ...
 
 
 class Receiver(Protocol):
-    """What a store keeps for one receiver of events, so that it is told of each."""
+    """A store's saved state of one event receiver, so that each event is delivered."""
 
     @property
     def where(self) -> str:
-        """Where that is, for messages."""
+        """Where the state is stored, for messages."""
         ...
 
     def held(self, *, timeout_s: float = 0.0) -> AbstractContextManager[bool]:
-        """Hold the receiver against other processes; gives whether none of them holds it.
+        """Lock the receiver against other processes; yield whether the lock was obtained.
 
         Args:
-            timeout_s: How long to wait for another one, in seconds.
+            timeout_s: How long to wait for another process, in seconds.
 
         Raises:
             WriteError: The store refused.
@@ -71,7 +71,7 @@ class Receiver(Protocol):
         ...
 
     def read(self) -> bytes | None:
-        """Return what was kept, or None.
+        """Return the saved state, or None.
 
         Raises:
             ReadError: The store refused.
@@ -79,15 +79,15 @@ class Receiver(Protocol):
         ...
 
     def keep(self, data: bytes) -> None:
-        """Keep how far it was told; only while it is held.
+        """Save the delivery state; only while the receiver is locked.
 
         Raises:
-            WriteError: The store refused, or it is not held any more; what was kept stays.
+            WriteError: The store refused, or the lock was lost; the saved state is unchanged.
         """
         ...
 
     def left(self) -> dict[str, list[LeftEvent]]:
-        """Return what removed sessions left for it, each session's in its order.
+        """Return the undelivered events of removed sessions, each session's in order.
 
         Raises:
             ReadError: The store refused.
@@ -95,7 +95,7 @@ class Receiver(Protocol):
         ...
 
     def forget_left(self, session_id: str) -> None:
-        """Drop what a removed session left; only while it is held.
+        """Discard the events of a removed session; only while the receiver is locked.
 
         Raises:
             WriteError: The store refused.
@@ -103,7 +103,7 @@ class Receiver(Protocol):
         ...
 
     def forget(self) -> None:
-        """Drop all that is kept for it, as if it had never been told; only while it is held.
+        """Discard the receiver's whole state, as for a new receiver; only while it is locked.
 
         Raises:
             WriteError: The store refused.
@@ -112,23 +112,23 @@ class Receiver(Protocol):
 
 
 class SessionFeeds(Protocol):
-    """Tells of sessions what their histories say; a part of `SessionRepository`."""
+    """Reads events from sessions' histories; a part of `SessionRepository`."""
 
     def open_feed(self, after: str | None = None, *, session_id: str | None = None) -> Feed:
-        """Return the feed of all sessions, or of one, from a place on.
+        """Return the feed of all sessions, or of one, from a position on.
 
         Args:
-            after: The place, as a `cursor`; the beginning of all histories if None.
+            after: The position, as a `cursor`; the start of all histories if None.
             session_id: The one session; all of them if None.
 
         Raises:
-            InvalidCursor: `after` is no place in it.
-            InvalidSessionId: `session_id` is no id.
+            InvalidCursor: `after` is not a position in it.
+            InvalidSessionId: `session_id` is malformed.
         """
         ...
 
     def end_of_feed(self) -> str:
-        """Return the place behind everything that is stored now.
+        """Return the position after everything stored now.
 
         Raises:
             ReadError: The store refused.
@@ -136,20 +136,20 @@ class SessionFeeds(Protocol):
         ...
 
     def is_own(self, session_id: str) -> bool:
-        """Return whether a session is this person's own, and did not come with a clone."""
+        """Return whether a session is this person's own rather than part of a clone."""
         ...
 
     def entry_events(self, session_id: str, after: int) -> list[EntryEvent] | None:
-        """Return the events of one session behind so many entries; None if it is not there.
+        """Return a session's events after this many entries; None if the session does not exist.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
             SessionCorrupted: It can't be read.
         """
         ...
 
     def receivers(self) -> list[str]:
-        """Return the names of the receivers for which something is kept, sorted.
+        """Return the names of the receivers with saved state, sorted.
 
         Raises:
             ReadError: The store refused.
@@ -157,7 +157,7 @@ class SessionFeeds(Protocol):
         ...
 
     def receiver(self, name: str) -> Receiver:
-        """Return what is kept for a receiver of this name; nothing is read or made yet.
+        """Return the receiver of this name; no I/O yet.
 
         Args:
             name: Letters, digits, dots, - and _, at most 64.

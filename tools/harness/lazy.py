@@ -1,4 +1,4 @@
-"""What is opened when it is first needed: an adapter that takes long to load, or may refuse."""
+"""Values built on first use: adapters that take long to load, or may refuse."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _Made_co = TypeVar("_Made_co", covariant=True)
 
 
 class Lazy(Generic[_Made_co]):
-    """A value that is made by the first call, and is the same for each further one.
+    """A value that the first call builds and every later call returns.
 
-    Where making it fails, that call raises, and the next one tries again.
+    If building it fails, that call raises, and the next one tries again.
     """
 
     def __init__(self, make: Callable[[], _Made_co]) -> None:
@@ -25,5 +25,5 @@ class Lazy(Generic[_Made_co]):
 
 
 def lazy(given: _T | Lazy[_T]) -> Lazy[_T]:
-    """Return what is lazy already as it is, and anything else as a value that is made."""
+    """Return a `Lazy` unchanged, and anything else wrapped as an already built value."""
     return given if isinstance(given, Lazy) else Lazy(lambda: given)

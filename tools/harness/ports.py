@@ -1,6 +1,6 @@
-"""The ports of the harness: what it needs from the outside, named by itself.
+"""The ports of the harness: what it needs from outside, in its own terms.
 
-`bootstrap` gives each its adapter.
+`bootstrap` supplies the adapters.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ class PhaseResult:
     """The result of one execution of phase work.
 
     Attributes:
-        success: True when the code ran to its end with exit code 0.
-        exit_code: The guest's exit code; None when a limit ended it first.
-        trapped: Which limit ended it ("deadline", "fuel", "memory", "cancelled", …) or None.
-        stdout: What it printed, decoded.
-        stderr: What it printed to standard error, decoded.
-        truncated: True when output went over the executor's limit.
+        success: Whether the code ran to its end with exit code 0.
+        exit_code: The guest's exit code; None if a limit ended it first.
+        trapped: The limit that ended it ("deadline", "fuel", "memory", "cancelled", …) or None.
+        stdout: Its standard output, decoded.
+        stderr: Its standard error, decoded.
+        truncated: Whether output exceeded the executor's limit.
         duration_s: Wall-clock time of the execution, in seconds.
-        fuel_consumed: WebAssembly fuel used, where the executor knows it.
-        files_created: Workspace-relative paths that exist now and did not before.
+        fuel_consumed: WebAssembly fuel used, if the executor knows it.
+        files_created: Workspace-relative paths that did not exist before.
         files_modified: Workspace-relative paths whose file was written to.
-        files_deleted: Workspace-relative paths that do not exist any more.
+        files_deleted: Workspace-relative paths that no longer exist.
         workspace: The host directory that the code saw, or None.
-        quota_exceeded: Names of the workspace's quotas that refused the code something.
-        lost_writes: The files that are not what the code wrote, each with the reason. Where there
-            are any, it is no success, whatever the exit code.
+        quota_exceeded: Names of the workspace quotas that the code ran into.
+        lost_writes: Files that differ from what the code wrote, each with the reason. If there are
+            any, the result is not a success, whatever the exit code.
     """
 
     success: bool
@@ -61,7 +61,7 @@ class PhaseResult:
 
     @property
     def problem(self) -> str | None:
-        """Why it is no success; None where it is one."""
+        """Why the result is not a success; None if it is one."""
         if self.success:
             return None
         problems = self.limit_problems()
@@ -70,7 +70,7 @@ class PhaseResult:
         return ", ".join(problems)
 
     def limit_problems(self) -> list[str]:
-        """Say which limits stood in the way, for the record of a result that is no success."""
+        """Return the limits that interfered, for the record of an unsuccessful result."""
         problems = []
         if self.trapped is not None:
             problems.append(
@@ -99,10 +99,10 @@ _TRAPS_IN_WORDS: Final[Mapping[str, str]] = {
 class PhaseExecutor(Protocol):
     """Runs the untrusted code of a phase.
 
-    Guarantees asked of every implementation: what the code does never raises here (it is in the
-    result); the call returns within `deadline_s` plus a short grace; the code sees no file but
-    those of the session's workspace; where the thread's operation is cancelled (`cancellation`),
-    the code is ended soon and the result says "cancelled", or `OperationCancelled` is raised.
+    Every implementation guarantees: what the code does never raises here (it is in the result); the
+    call returns within `deadline_s` plus a short grace; the code sees no file but those of the
+    session's workspace; if the thread's operation is cancelled (`cancellation`), the code is ended
+    soon and the result says "cancelled", or `OperationCancelled` is raised.
     """
 
     def execute(
@@ -121,29 +121,30 @@ class PhaseExecutor(Protocol):
             session_id: Whose workspace the code sees.
             deadline_s: Wall-clock limit in seconds; None takes the executor's default.
             fuel: Limit in units of fuel; None takes the executor's default.
-            files: Files to put into the workspace before, by their path from its top, over no link.
+            files: Files to put into the workspace first, by their path from its top; links are not
+                followed.
         """
         ...
 
 
 @runtime_checkable
 class QuestionChannel(Protocol):
-    """Takes questions to a person, and has the replies.
+    """Passes questions to a person and returns the replies.
 
-    Guarantees asked of every implementation: a question that was put outlives every process; any
-    process finds its reply by its id; putting a question twice under one id puts it once.
+    Every implementation guarantees: a submitted question outlives every process; any process finds
+    its reply by its id; submitting a question twice under one id submits it once.
     """
 
     def id_for(self, key: str) -> str:
-        """Return the id of what is asked under a key: always the same, and no other key's.
+        """Return the question id for a key: always the same, and different for each key.
 
         Args:
-            key: Names what is asked, among all that is asked through any channel.
+            key: Names the question among all that are asked through any channel.
         """
         ...
 
     def check(self, questions: Sequence[Question]) -> None:
-        """Raise with everything that stands against asking these questions; put nothing."""
+        """Raise with every reason why these questions can't be asked; submit nothing."""
         ...
 
     def put(
@@ -154,21 +155,21 @@ class QuestionChannel(Protocol):
         call_id: str | None,
         session: str | None = None,
     ) -> None:
-        """Show the questions to a person; do nothing if they were put under this id already.
+        """Show the questions to a person; do nothing if this id was submitted already.
 
         Args:
             question_id: The id, from `id_for()`.
-            questions: What to ask, in its order.
+            questions: What to ask, in this order.
             call_id: Names the asker to the person, or None.
             session: The session that asks, as `SessionRepository.reference` names it, or None. The
-                questions wait as long as a worker may go on with it.
+                questions stay open as long as a worker may continue it.
         """
         ...
 
     def withdraw(self, question_id: str, reason: str) -> None:
-        """End a question whose answer no worker can take any more.
+        """End a question whose answer no worker can use any more.
 
-        Does nothing to one that has ended or was never put.
+        Does nothing if it has ended or was never submitted.
         """
         ...
 
@@ -176,7 +177,7 @@ class QuestionChannel(Protocol):
         """Wait for a reply; None if there is none within `timeout_s` seconds.
 
         Raises:
-            LookupError: No question was put under this id, or it was removed.
-            OperationCancelled: The thread's operation was cancelled; the question waits on.
+            LookupError: No question was submitted under this id, or it was removed.
+            OperationCancelled: The thread's operation was cancelled; the question stays open.
         """
         ...

@@ -1,4 +1,4 @@
-"""Agent sessions for the prune engine: only those that ended, dated by when they did."""
+"""Agent sessions for the prune engine: only ended ones, dated by when they ended."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _HOURS_A_DAY: Final = 24
 class HarnessTarget:
     """The agent sessions under a base. Implements `prune.PruneTarget`.
 
-    A session that is active or paused is never removable, whatever the policy. One that can't be
-    read is left alone. A directory without a session file is no session.
+    An active or paused session is never removable, whatever the policy. One that can't be read is
+    left alone. A directory without a session file is not a session.
     """
 
     root: Path = DEFAULT_BASE_PATH
@@ -52,15 +52,15 @@ class HarnessTarget:
     guards: Sequence[str] = GUARDS
 
     def owns(self, name: str) -> bool:
-        """Return whether a name is a session's id."""
+        """Return whether a name is a session id."""
         return is_session_id(name)
 
     def stray_age(self, name: str) -> timedelta | None:
-        """Return how old something half made or half deleted is when its maker is dead."""
+        """Return the age from which a partly created or deleted directory counts as abandoned."""
         return timedelta(0) if is_discarded(name) else None
 
     def leaving(self, fs: FileSystem, session_fd: int, session_id: str) -> None:
-        """Keep what receivers of events have not had of a session that is about to be removed."""
+        """Save the events that receivers have not received of a session about to be removed."""
         keep_untold(
             self.root,
             fs,
@@ -70,7 +70,7 @@ class HarnessTarget:
         )
 
     def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:
-        """Date a session by when it ended, from the head of its file."""
+        """Return when a session ended, from the head of its file."""
         try:
             fd = fs.open(SESSION_FILE, READ_FLAGS, dir_fd=session_fd)
         except FileNotFoundError:
@@ -132,13 +132,13 @@ def clean_up(base: Path, *, days: float, dry_run: bool, outside: Outside) -> lis
     """Delete the sessions that ended more than `days` ago; see `SessionManager`.
 
     Args:
-        base: Where the sessions are.
-        days: How long ago they ended, in days.
-        dry_run: True: delete nothing, only say what would go.
+        base: The sessions' directory.
+        days: The minimum time since they ended, in days.
+        dry_run: Delete nothing, only return what would be deleted.
         outside: The file system, the clock, the source of random texts.
 
     Returns:
-        The ids of those that are, or would be, deleted, oldest first.
+        The ids of the sessions that were, or would be, deleted, oldest first.
 
     Raises:
         PruneRootUnusable: The base can't be read or written; nothing was deleted.
@@ -165,7 +165,7 @@ class CleanUpEvents(PruneObserver):
         self._log = get_logger("agentforge.session")
 
     def skipped(self, skipped: Skipped) -> None:
-        """A session can't be read, or is not ours."""
+        """A session can't be read, or is not a session of ours."""
         self._log.warning("session.unreadable", session_id=skipped.session_id, error=skipped.detail)
 
     def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
@@ -175,7 +175,7 @@ class CleanUpEvents(PruneObserver):
         )
 
     def failed(self, session_id: str, *, error: str) -> None:
-        """A session could not be deleted, or not all of it."""
+        """A session could not be deleted, or only in part."""
         self._log.warning("session.delete_failed", session_id=session_id, error=error)
 
 

@@ -1,12 +1,12 @@
-"""The session: what a long-running agent's work is, apart from where it is kept.
+"""The session entity: a long-running agent's work, independent of its storage.
 
-Pure: no files, no YAML, no logging. Time comes in as an argument. Every value is checked when it is
-built, and all that is wrong with it is reported at once. The life cycle is in `session_states`, the
-record in `session_entries`, the budget in `token_budget`, the checks in `session_checks`; their
-names are also found here. The module is long because a session is one entity with one set of rules.
+Pure: no files, no YAML, no logging. Time is passed as an argument. Every value is checked when it
+is built, and every fault is reported at once. The life cycle is in `session_states`, the record in
+`session_entries`, the budget in `token_budget`, the checks in `session_checks`; their names are
+re-exported here. The module is long because a session is one entity with one set of rules.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -92,32 +92,32 @@ class SessionContext:
     """A session: everything about a long-running agent's work that must outlive its worker.
 
     Attributes:
-        session_id: Its name, and its directory's; it can't be changed.
-        state: Where it is in its life.
-        created_at: When it began, in UTC.
-        updated_at: When it last changed, in UTC; never before `created_at`, and by default that.
-        token_budget: What the work may cost and has cost.
+        session_id: Its id, also the name of its directory; immutable.
+        state: Its state in the life cycle.
+        created_at: When it was created, in UTC.
+        updated_at: When it last changed, in UTC; never before `created_at`, which is the default.
+        token_budget: How many tokens the work may cost and has cost.
         workflow_type: "spec", "tdflow", …, or None.
         current_phase: The phase it is in, or None.
-        attempt_number: Which attempt at the current phase this is, from 1.
+        attempt_number: The attempt at the current phase, from 1.
         completed_at: When it ended; set in the terminal states and only there.
         artifacts: Files made, oldest first.
-        history: The audit trail, oldest first; never empty: a session that is built without one
-            begins with the entry of its creation.
-        goal: What the work is for, in the words of its author, or None.
+        history: The audit trail, oldest first; never empty: by default it starts with the session's
+            creation.
+        goal: What the work is for, in its author's words, or None.
         revision: How often it was saved; the store counts it and refuses a save that would
             overwrite another worker's.
-        schema_minor: The minor version of the file's form, where a newer version wrote it.
-        newer_fields: Fields that a newer version wrote, as YAML; kept for it.
-        title: What people call the work, one line of at most 200 characters, or None.
-        tags: Words that it is found by, sorted, each once; any iterable of them may be set. At most
-            32, of at most 64 characters, without blanks and commas.
-        metadata: What its user keeps with it: a mapping of what JSON has, of 16 KiB as JSON. What
-            is set is copied; it can't be changed in place.
-        workflow_state: What its workflow keeps from step to step: the same, of 256 KiB.
-        parent_id: The session that it was made from, which need not be there any more, or None.
-        unlike_its_digest: Whether the file that it was read from has another digest than its
-            content, as after an edit by hand; until it is saved.
+        schema_minor: The file's minor schema version, if a newer version wrote it.
+        newer_fields: Fields that a newer version wrote, as YAML; saves write them back.
+        title: A name for people, one line of at most 200 characters, or None.
+        tags: Words to find it by, sorted and unique; any iterable of them may be set. At most 32,
+            of at most 64 characters, without blanks and commas.
+        metadata: The user's own data: a mapping of JSON values, at most 16 KiB as JSON. Setting it
+            copies the value; it can't be changed in place.
+        workflow_state: Data its workflow carries from step to step: the same, at most 256 KiB.
+        parent_id: The session that it was made from, which may no longer exist, or None.
+        unlike_its_digest: Whether the digest of the file that it was read from did not match, as
+            after an edit by hand; reset by a save.
     """
 
     session_id: str
@@ -147,7 +147,7 @@ class SessionContext:
             raise ImmutableSessionId(self.session_id)
         if name in SETTLED:
             found, faults = SETTLED[name](value)
-            value = value if faults else found  # what is wrong is left as it is, for `faults`
+            value = value if faults else found  # an invalid value is stored as given, for `faults`
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -184,14 +184,14 @@ class SessionContext:
             )
 
     def faults(self, judged: Sequence[object] = ()) -> list[str]:
-        """Return everything that is wrong with the session's own fields; empty when nothing is.
+        """Return every fault of the session's own fields; empty if there is none.
 
-        The entries of `artifacts` and `history` can't be changed and were checked when they were
-        made, so this costs the same however many there are.
+        The entries of `artifacts` and `history` are immutable and were checked when they were made,
+        so the cost does not depend on their number.
 
         Args:
-            judged: Values that nothing was wrong with, as `field_values` returns them: what is
-                still the same is not judged again.
+            judged: Values already found valid, as `field_values` returns them; unchanged ones are
+                not checked again.
         """
         faults = field_faults(field_values(self), judged)
         wrong = {fault.partition(":")[0] for fault in faults}
@@ -229,28 +229,28 @@ class SessionContext:
         session_id: str | None = None,
         now: datetime | None = None,
     ) -> Self:
-        """Begin a session: active, nothing spent, its creation in the history.
+        """Return a new session: active, nothing spent, its creation in the history.
 
         Args:
             workflow_type: "spec", "tdflow", …, or None.
-            initial_phase: The phase to begin in, or None.
+            initial_phase: The first phase, or None.
             token_budget: Tokens allotted, 1 or more.
             goal: What the work is for.
-            title: What people call it.
-            tags: Words that it is found by.
-            metadata: What its user keeps with it.
-            workflow_state: What its workflow begins with.
+            title: A name for people.
+            tags: Words to find it by.
+            metadata: The user's own data.
+            workflow_state: The initial workflow state.
             parent_id: The session that it was made from.
-            session_id: Its id; that of its creation's moment by default.
-            now: The time; the clock's by default.
+            session_id: Its id; derived from the time of creation by default.
+            now: The current time; read from the clock by default.
 
         Raises:
-            InvalidSession: With everything that is wrong.
+            InvalidSession: A value is invalid; every fault is listed.
         """
         moment = as_utc(now) if now is not None else utc_now()
         if session_id is None:
             session_id = session_id_at(moment)
-            if session_id == parent_id:  # both began within a microsecond
+            if session_id == parent_id:  # both were created within a microsecond
                 session_id = next_session_id(session_id)
         return cls(
             session_id=session_id,
@@ -260,17 +260,17 @@ class SessionContext:
             current_phase=initial_phase,
             goal=goal,
             title=title,
-            tags=tags,  # type: ignore[arg-type]  # any iterable is sorted into a tuple when it is set
+            tags=tags,  # type: ignore[arg-type]  # any iterable becomes a sorted tuple on assignment
             metadata=metadata,
             workflow_state=workflow_state,
             parent_id=parent_id,
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the session as JSON has it: a fresh copy, with the names of its file.
+        """Return the session as a new dict of JSON values, with the field names of its file.
 
-        It is as the published schema says (`agentforge schema`); `session_from_dict` reads it. What
-        a newer version wrote into the file beside these fields is not in it.
+        It conforms to the published schema (`agentforge schema`); `session_from_dict` reads it.
+        Fields that a newer version wrote into the file are not included.
         """
         version = f"{SCHEMA_VERSION}.{max(self.schema_minor, OWN_DATA_MINOR)}"
         fields = {one.name: as_json(one, getattr(self, one.name)) for one in SESSION}
@@ -282,17 +282,17 @@ class SessionContext:
         return self.updated_at
 
     def spend(self, tokens: int, *, now: datetime | None = None) -> BudgetState:
-        """Record tokens spent; crossing 80 % or 100 % of the budget is recorded in the history.
+        """Record tokens spent, and in the history the crossing of 80 % or 100 % of the budget.
 
         Args:
             tokens: How many, 1 or more.
-            now: The time; the clock's by default.
+            now: The current time; read from the clock by default.
 
         Returns:
-            The budget's state after it.
+            The budget's state afterwards.
 
         Raises:
-            InvalidSession: `tokens` is no such count; nothing was recorded.
+            InvalidSession: `tokens` is not such a count; nothing was recorded.
         """
         before = self.token_budget.snapshot()
         self.token_budget.record_usage(tokens)
@@ -315,11 +315,11 @@ class SessionContext:
         Args:
             path: Relative to the workspace.
             artifact_type: "created" or "modified".
-            phase: The phase that made it; the current one by default.
-            now: The time; the clock's by default.
+            phase: The phase that made it; the current phase by default.
+            now: The current time; read from the clock by default.
 
         Raises:
-            InvalidSession: With everything that is wrong; nothing was recorded.
+            InvalidSession: A value is invalid (every fault is listed); nothing was recorded.
         """
         moment = self._moment(now)
         artifact = SessionArtifact(path, artifact_type, moment, phase or self.current_phase)
@@ -328,7 +328,7 @@ class SessionContext:
         return artifact
 
     def get_artifacts(self, phase: str | None = None) -> list[SessionArtifact]:
-        """Return the files made, oldest first: all, or those of one phase."""
+        """Return the artifacts, oldest first: all, or those of one phase."""
         return [a for a in self.artifacts if phase is None or a.phase == phase]
 
     def add_history(
@@ -340,17 +340,17 @@ class SessionContext:
         tokens: int = 0,
         now: datetime | None = None,
     ) -> SessionHistory:
-        """Add a note to the audit trail: it counts as no event, whatever it is called.
+        """Add a note to the audit trail; it is never an event, whatever its action.
 
         Args:
             action: What happened.
             phase: The phase it happened in; the current one by default.
-            details: More to say, of any length.
+            details: More text for people, of any length.
             tokens: What it cost, for programs; `spend` charges it.
-            now: The time; the clock's by default.
+            now: The current time; read from the clock by default.
 
         Raises:
-            InvalidSession: With everything that is wrong; nothing was added.
+            InvalidSession: A value is invalid (every fault is listed); nothing was added.
         """
         moment = self._moment(now)
         where = phase or self.current_phase
@@ -364,16 +364,16 @@ class SessionContext:
         details: str | None = None,
         now: datetime | None = None,
     ) -> SessionHistory:
-        """Add what happened to the audit trail.
+        """Add an event to the audit trail.
 
         Args:
             event: What happened.
             phase: The phase it happened in; the current one by default.
-            details: What people read of it; by default the event's own sentence.
-            now: The time; the clock's by default.
+            details: Text for people; by default the event's own sentence.
+            now: The current time; read from the clock by default.
 
         Raises:
-            InvalidSession: With everything that is wrong; nothing was added.
+            InvalidSession: A value is invalid (every fault is listed); nothing was added.
         """
         moment = self._moment(now)
         return self._append(
@@ -392,13 +392,13 @@ class SessionContext:
 
         Args:
             change: The change.
-            now: The time; the clock's by default.
+            now: The current time; read from the clock by default.
 
         Returns:
-            The entry; None where all is as it was.
+            The entry, or None if nothing changed.
 
         Raises:
-            InvalidSession: With everything that is wrong; nothing was changed.
+            InvalidSession: A value is invalid (every fault is listed); nothing was changed.
         """
         check(data_fault("metadata", self.metadata))
         before = Description(self.title, self.tags, cast(Metadata, self.metadata))
@@ -414,18 +414,18 @@ class SessionContext:
     def set_workflow_state(self, state: Mapping[str, Any], *, now: datetime | None = None) -> bool:
         """Replace the workflow state.
 
-        It leaves no entry: a workflow changes it at every step, and the history is for what people
-        and programs look back on.
+        This adds no history entry: a workflow does it at every step, and the history is for what
+        people and programs look back on.
 
         Args:
-            state: The new state, whole.
-            now: The time; the clock's by default.
+            state: The complete new state.
+            now: The current time; read from the clock by default.
 
         Returns:
-            Whether it is another one than before.
+            Whether the state changed.
 
         Raises:
-            InvalidSession: With everything that is wrong; nothing was changed.
+            InvalidSession: A value is invalid (every fault is listed); nothing was changed.
         """
         found, faults = SETTLED["workflow_state"](state)
         check(faults)
@@ -443,13 +443,13 @@ class SessionContext:
         now: datetime | None = None,
         **fields: str | int | None,
     ) -> SessionHistory:
-        """Take a step of the life cycle and record it.
+        """Make a life-cycle step and record it.
 
         Args:
             operation: "pause", "resume", "complete" or "abort".
-            details: Why.
-            now: The time; the clock's by default.
-            fields: Those of the step's event besides its reason.
+            details: The reason.
+            now: The current time; read from the clock by default.
+            fields: The step event's fields other than the reason.
 
         Raises:
             InvalidStateTransition: The state does not allow it; nothing was changed.
@@ -475,17 +475,17 @@ class SessionContext:
         unkept: str | None = None,
         now: datetime | None = None,
     ) -> SessionHistory:
-        """Go on to another phase, at its first attempt, and record it.
+        """Enter another phase, at its first attempt, and record it.
 
         Args:
-            new_phase: Which.
+            new_phase: The phase.
             snapshot: The snapshot of the workspace, or None.
-            unkept: Why there is none although there should be, or None.
-            now: The time; the clock's by default.
+            unkept: Why a snapshot that should exist is missing, or None.
+            now: The current time; read from the clock by default.
 
         Raises:
             InvalidStateForPhaseAdvance: The session is not active; nothing was changed.
-            InvalidSession: `new_phase` is no name; nothing was changed.
+            InvalidSession: `new_phase` is not a valid name; nothing was changed.
         """
         if self.state is not SessionState.ACTIVE:
             raise InvalidStateForPhaseAdvance(
@@ -504,7 +504,7 @@ class SessionContext:
     def go_back(
         self, event: BackAtCheckpoint, *, phase: str | None, now: datetime | None = None
     ) -> SessionHistory:
-        """Stand again where the session stood at a checkpoint; nothing is taken out of the record.
+        """Return to the session's position at a checkpoint; the record only grows.
 
         Raises:
             InvalidStateTransition: The session has ended; nothing was changed.
@@ -519,7 +519,7 @@ class SessionContext:
     def next_attempt(
         self, *, reason: str | None = None, now: datetime | None = None
     ) -> SessionHistory:
-        """Begin another attempt at the current phase and record it.
+        """Start another attempt at the current phase and record it.
 
         Raises:
             InvalidStateTransition: The session is not active, or in no phase.
@@ -546,10 +546,10 @@ class SessionContext:
             )
 
     def only_describes(self, ended: Self) -> bool:
-        """Return whether this is a session that has ended, and nothing but described since.
+        """Return whether this is an ended session that has only been described since.
 
-        Title, tags and metadata may be changed then, too: how a run ended is what people tag it
-        by. Nothing else may, and the history only grows by the events of that.
+        Title, tags and metadata may still change then: people tag a run by how it ended. Nothing
+        else may, and the history only grows by those events.
 
         Args:
             ended: The stored session.
@@ -571,14 +571,14 @@ class SessionContext:
         return self.state.is_terminal and described == self
 
     def require_follows(self, stored: SessionState) -> None:
-        """Refuse the session, changed in memory, as what follows a stored one.
+        """Refuse the session, changed in memory, unless it may follow the stored one.
 
         Args:
-            stored: The state of the stored one.
+            stored: The stored session's state.
 
         Raises:
-            InvalidStateTransition: The stored one has ended, or the state was set without a step
-                of the life cycle, which the history would name.
+            InvalidStateTransition: The stored session has ended, or the state was set without a
+                life-cycle step, which the history would name.
         """
         recorded = self.state is stored or self.is_state_recorded
         if stored.is_terminal or not recorded:
@@ -591,7 +591,7 @@ class SessionContext:
 
     @property
     def is_state_recorded(self) -> bool:
-        """Whether the last step of the life cycle in the history is the one to this state."""
+        """Whether the history's last life-cycle step leads to the current state."""
         for entry in reversed(self.history):
             if entry.action in STATE_AFTER and entry.event_type is not None:
                 return STATE_AFTER[entry.action] is self.state

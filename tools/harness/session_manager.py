@@ -1,8 +1,8 @@
-"""The application service: one session at a time, every change of it on disk before it is reported.
+"""The application service: one session at a time, each change on disk before it is reported.
 
-The way of every change is the same: change the session in memory, save it once, log it. If the save
-fails, memory is put back to what the disk has, and the error goes to the caller. The module is long
-because its docstrings are the reference of the library's face; the methods are short.
+Every change follows the same steps: change the session in memory, save it once, log it. If the save
+fails, the session in memory is reset to the stored state, and the error goes to the caller. The
+module is long because its docstrings are the reference of the library's API; the methods are short.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ __all__ = [
 ]
 
 _IDS_TRIED: Final = 10_000
-"""How many ids in a row may be taken."""
+"""How many consecutive ids are tried."""
 _Ids = list[str]
 _Artifacts = list[SessionArtifact]
 _Checkpoints = list[CheckpointEntry]
@@ -127,18 +127,19 @@ _OPEN: Final = (SessionState.ACTIVE, SessionState.PAUSED)
 
 
 class SessionManager:
-    """Leads one session through its life.
+    """Leads one session through its life cycle.
 
-    Guarantees: when a method returns, what it did is on disk; when it raises, the session is, in
-    memory and on disk, what it was before the call (a `WriteError` that is `visible` excepted,
-    which says so). A session held from an earlier call stays the current one; it is changed in
-    place.
+    Guarantees: when a method returns, what it did is on disk; when it raises, the session, in
+    memory and on disk, is what it was before the call (except for a `WriteError` that is `visible`,
+    which says so). A session object returned by an earlier call stays the current one; it is
+    changed in place.
 
     Not thread-safe: one manager belongs to one worker. Any number of managers, in any number of
     processes, may lead the same session; the one that saves second gets a `SessionConflict` and
     calls `reload()`.
 
-    It is a context manager, which closes it; the session stays as it is on disk.
+    A context manager that closes itself at the end of the block; the session stays as it is on
+    disk.
     """
 
     def __init__(
@@ -152,19 +153,20 @@ class SessionManager:
         observers: Iterable[SessionObserver] = (),
         briefing_shows: Collection[str] = DEFAULT_PARTS,
     ) -> None:
-        """Make a manager with no session.
+        """Create a manager without a session.
 
         Args:
-            store: Where sessions are kept, as a `SessionStore`, or the path of one;
-                `.agentforge/sessions` by default.
-            executor: What runs phase work; only `run_phase()` needs it.
-            channel: Where questions to a person are put; only `ask()` needs it. A `Lazy` one is
-                opened then.
-            snapshots: Keeps the workspace at each checkpoint; none is kept without it. `Lazy` too.
+            store: Where sessions are stored: a `SessionStore`, or its path; `.agentforge/sessions`
+                by default.
+            executor: Runs phase work; only `run_phase()` needs it.
+            channel: Where questions to a person are asked; only `ask()` needs it, and opens a
+                `Lazy` one.
+            snapshots: Saves the workspace at each checkpoint; without it no snapshots are taken.
+                May be `Lazy`, too.
             clock: The time.
-            observers: Who observes what happens, in this order; see `SessionObserver`.
-            briefing_shows: What of its user's data a session's briefing shows: some of "title",
-                "tags", "metadata" and "workflow_state".
+            observers: The observers, called in this order; see `SessionObserver`.
+            briefing_shows: The user data in a session's briefing: some of "title", "tags",
+                "metadata" and "workflow_state".
         """
         self._briefing_shows = tuple(briefing_shows)
         self._store: LocalSessions = (
@@ -205,9 +207,9 @@ class SessionManager:
         self.close()
 
     def close(self) -> None:
-        """Let go of the current session as it is, and of what the store and the executor hold.
+        """Release the current session, unchanged, and all resources of the store and the executor.
 
-        What is used again opens what it needs again. Safe to repeat.
+        Later use reopens what it needs. Safe to repeat.
         """
         self._current = None
         close_executor: Callable[[], object] = getattr(self._executor, "close", lambda: None)
@@ -218,7 +220,7 @@ class SessionManager:
 
     @property
     def store(self) -> LocalSessions:
-        """Where the sessions are kept."""
+        """The store that holds the sessions."""
         return self._store
 
     @property
@@ -240,28 +242,28 @@ class SessionManager:
         parent_id: str | None = None,
         attachments: Mapping[str, bytes] | None = None,
     ) -> SessionContext:
-        """Begin a session and save it.
+        """Create a session and save it.
 
         Args:
             workflow_type: "spec", "tdflow", …, or None.
-            initial_phase: The phase to begin in, or None.
+            initial_phase: The first phase, or None.
             token_budget: Tokens allotted, 1 or more.
-            goal: What the work is for; a briefing begins with it.
-            title: What people call it: one line of at most 200 characters.
-            tags: Words that it is found by: at most 32, of at most 64 characters, without blanks
-                and commas.
-            metadata: What its user keeps with it: JSON values under names, 16 KiB in all. What is
-                given is copied.
-            workflow_state: What its workflow keeps from step to step: the same, of 256 KiB.
-            parent_id: The session that it is made from, if any; it need not be there.
-            attachments: Files to keep beside the session, by name; they appear with it.
+            goal: What the work is for; a briefing starts with it.
+            title: A name for people: one line of at most 200 characters.
+            tags: Words to find it by: at most 32, of at most 64 characters, without blanks and
+                commas.
+            metadata: The user's own data: JSON values by name, at most 16 KiB in all. The given
+                mapping is copied.
+            workflow_state: Data its workflow carries from step to step: the same, at most 256 KiB.
+            parent_id: The session that it is made from, if any; it need not exist.
+            attachments: Files to store beside the session, by name; they appear together with it.
 
         Raises:
             SessionAlreadyActive: The current session has not ended.
             ChangesUnsaved: Within `changes()`.
-            InvalidSession: With everything that is wrong with the arguments.
-            WriteError: It could not be saved; there is no new session (unless the error says
-                `visible`: then it is there, and current, but may not survive a power failure).
+            InvalidSession: An argument is invalid; every fault is listed.
+            WriteError: It could not be saved; no session was created (unless the error says
+                `visible`: then it exists and is current, but may not survive a power failure).
         """
         self._refuse_within_changes("create")
         if self._current is not None and not self._current.state.is_terminal:
@@ -287,7 +289,7 @@ class SessionManager:
     def _save_traced(
         self, session: SessionContext, attachments: Mapping[str, bytes]
     ) -> SessionContext:
-        """Save a new session in a span of its own, unless its maker has traced it."""
+        """Save a new session in its own span, unless it was created in a traced one."""
         if TRACE_FILE in attachments or not is_traced():
             return self._save_new(session, attachments=attachments)
         with traced(Traced.CREATE, {Attribute.WORKFLOW: session.workflow_type}) as span:
@@ -297,7 +299,7 @@ class SessionManager:
         return session
 
     def _trace_origin(self) -> Carrier:
-        """Return the span that what is done to the current session belongs under."""
+        """Return the parent span of what is done to the current session."""
         if self._current is None:
             return UNKNOWN_TRACE.origin
         session_id = self._current.session_id
@@ -312,7 +314,7 @@ class SessionManager:
         attachments: Mapping[str, bytes] | None = None,
         inherited: Mapping[str, bytes] | None = None,
     ) -> SessionContext:
-        """Save a new session, under the next id where its own is taken, and make it current."""
+        """Save a new session, under the next free id if its own is taken, and make it current."""
         for left in reversed(range(_IDS_TRIED)):
             try:
                 self._changes.save(session, attachments=attachments, inherited=inherited)
@@ -322,25 +324,25 @@ class SessionManager:
                     raise
                 session = replace(session, session_id=next_session_id(session.session_id))
             except WriteError as error:
-                if error.visible:  # it is there, and had better be led than forgotten
+                if error.visible:  # it exists, so it is better led than forgotten
                     self._current = session
                 raise
         self._current = session
         return session
 
     def load(self, session_id: str) -> SessionContext | None:
-        """Make a session from the store the current one, if it is there.
+        """Load a stored session and make it the current one, if it exists.
 
-        If it is not, the former current session is let go of, so that nothing is recorded in it by
-        mistake; an error leaves it current. `open()` is for callers that need the session.
+        If it does not exist, the former current session is released, so that nothing is recorded in
+        it by mistake; an error leaves it current. `open()` is for callers that require the session.
 
         Returns:
-            The session, or None if there is none of this id; then none is current.
+            The session, or None if no session has this id; then none is current.
 
         Raises:
-            InvalidSessionId: It is no id.
-            SessionCorrupted: Its file can't be read as a session (`SessionUnreadable` where it
-                can't be read at all).
+            InvalidSessionId: The id is malformed.
+            SessionCorrupted: Its file can't be parsed as a session (`SessionUnreadable` if it can't
+                be read at all).
         """
         self._refuse_within_changes("load")
         self._current = session = self._store.load(session_id)
@@ -351,12 +353,12 @@ class SessionManager:
         return session
 
     def open(self, session_id: str) -> SessionContext:
-        """Make a session from the store the current one.
+        """Load a stored session and make it the current one.
 
         Raises:
-            SessionNotFound: There is none of this id; then none is current.
-            InvalidSessionId: It is no id.
-            SessionCorrupted: Its file can't be read as a session.
+            SessionNotFound: No session has this id; no session is current then.
+            InvalidSessionId: The id is malformed.
+            SessionCorrupted: Its file can't be parsed as a session.
         """
         session = self.load(session_id)
         if session is None:
@@ -364,28 +366,29 @@ class SessionManager:
         return session
 
     def exists(self, session_id: str) -> bool:
-        """Return whether there is a session of this id.
+        """Return whether a session with this id exists.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         return self.store.exists(session_id)
 
     def delete(self, session_id: str, *, missing_ok: bool = False) -> bool:
-        """Delete a session with its workspace; if it is the current one, none is current then.
+        """Delete a session with its workspace; if it was current, none is current afterwards.
 
         Args:
-            session_id: Which.
-            missing_ok: True: a session that is not there is no error.
+            session_id: The session.
+            missing_ok: Whether a missing session is no error.
 
         Returns:
-            Whether it was there.
+            Whether it existed.
 
         Raises:
-            SessionNotFound: There is none of this id, and that is an error.
-            InvalidSessionId: It is no id.
-            SessionUnreadable: Something else is in its place, as a symbolic link; it was left.
-            WriteError: It could not be taken out of the base; nothing was deleted.
+            SessionNotFound: No session has this id, and `missing_ok` is False.
+            InvalidSessionId: The id is malformed.
+            SessionUnreadable: Something else, such as a symbolic link, is in its place; it was left
+                alone.
+            WriteError: It could not be removed from the base; nothing was deleted.
             RemovalError: It is out of every listing, but some of it could not be deleted.
         """
         if self._changes.together_on == session_id:
@@ -401,14 +404,15 @@ class SessionManager:
         return deleted
 
     def reload(self) -> SessionContext:
-        """Read the current session anew, in place, as after a `SessionConflict`.
+        """Read the current session again, in place, as after a `SessionConflict`.
 
         Returns:
             The same object, now as it is on disk.
 
         Raises:
-            NoActiveSession: There is none, or it was deleted (then none is current any more).
-            SessionCorrupted: Its file is no session any more; the one in memory is as it was.
+            NoActiveSession: No session is current, or it was deleted (then none is current any
+                more).
+            SessionCorrupted: Its file is no longer a session; the one in memory is unchanged.
         """
         session = self._require_alone("reload")
         found = self.store.load(session.session_id)
@@ -419,7 +423,7 @@ class SessionManager:
         return session
 
     def release(self) -> None:
-        """Let go of the current session as it is; another worker may load it.
+        """Release the current session, unchanged; another worker may load it.
 
         Raises:
             ChangesUnsaved: Within `changes()`.
@@ -430,17 +434,17 @@ class SessionManager:
     def save(self) -> Path:
         """Save the current session as it is in memory.
 
-        Every other method saves what it does; this is for what a caller changed by hand. The state
-        is not a caller's to change, nor is anything of a session that has ended.
+        Every other method saves its own changes; this one is for changes that a caller made
+        directly. A caller must not change the state, nor anything of a session that has ended.
 
         Returns:
             The path of its file.
 
         Raises:
-            NoActiveSession: There is none.
-            InvalidSession: It breaks the rules of the domain; nothing was written.
-            InvalidStateTransition: The stored session has ended, or the state was set by hand;
-                nothing was written, and `reload()` brings back what is stored.
+            NoActiveSession: No session is current.
+            InvalidSession: It violates the rules of the domain; nothing was written.
+            InvalidStateTransition: The stored session has ended, or the state was set directly;
+                nothing was written, and `reload()` restores what is stored.
             SessionConflict: Another worker saved it since.
             WriteError: It could not be saved.
         """
@@ -449,7 +453,7 @@ class SessionManager:
         return self._file_of(session)
 
     def changes(self) -> AbstractContextManager[object]:
-        """Put several changes of the current session together into one save.
+        """Combine several changes of the current session into one save.
 
         ```
         with manager.changes():
@@ -459,25 +463,24 @@ class SessionManager:
         ```
 
         Within the block each method changes the session in memory and refuses what it would refuse
-        otherwise; what was changed by hand belongs to it, too. At its end all of it is saved once
-        (nothing, if nothing was changed), and only then told to the log. If the block raises, or
-        the save fails, the session in memory is what it was before the block, and so is the stored
-        one. A block within the block is a part of it: where it raises, its own changes are taken
-        back, and the outer one may go on. A kill at any time leaves the session before the block,
-        or after it.
+        otherwise; direct changes are included, too. At the end everything is saved once (nothing,
+        if nothing was changed), and only then logged. If the block raises, or the save fails, the
+        session in memory is what it was before the block, and so is the stored one. A nested block
+        is part of the outer one: if it raises, its own changes are undone, and the outer one may
+        continue. A kill at any time leaves the session as before the block, or as after it.
 
-        What does not end with a change of this session in memory is refused there with a
-        `ChangesUnsaved`: `create`, `load`, `open`, `resume(session_id)`, `reload`, `release`,
+        Operations that do not end with a change of this session in memory raise `ChangesUnsaved`
+        within the block: `create`, `load`, `open`, `resume(session_id)`, `reload`, `release`,
         `save`, `delete` of this session, `run_phase`, `ask`, `rewind`, `begin_phase_again`, `fork`
-        and `prepare_workspace`. What a method keeps beside the session, as the snapshot of a
-        checkpoint, is kept at once; if the block fails, nothing refers to it.
+        and `prepare_workspace`. Data that a method stores beside the session, such as a
+        checkpoint's snapshot, is stored at once; if the block fails, nothing refers to it.
 
         Raises:
-            NoActiveSession: There is none.
-            InvalidSession: At the end: what was changed by hand breaks the rules of the domain.
+            NoActiveSession: No session is current.
+            InvalidSession: At the end: a direct change violates the rules of the domain.
             InvalidStateTransition: At the end: the stored session has ended.
-            SessionConflict: At the end: another worker saved the session since; `reload()` brings
-                back what is stored.
+            SessionConflict: At the end: another worker saved the session since; `reload()` restores
+                what is stored.
             WriteError: At the end: it could not be saved.
         """
         return self._changes.changing(self._require("changes"), unless_unchanged=True)
@@ -497,15 +500,15 @@ class SessionManager:
         """Stop the session until it is resumed.
 
         Args:
-            reason: Why; it goes into the history and the next briefing.
-            cause: Why, for programs: a short name ("budget", "agent", …).
+            reason: The reason; it goes into the history and the next briefing.
+            cause: The reason for programs: a short name ("budget", "agent", …).
             question_id: The question that it waits for; its reply resumes the session.
-            missing_tokens: By how much the budget has to be extended first, in tokens.
-            back_to: The phase that a person may decide to go back to.
-            needs_retry: Whether only a retry begins another attempt.
+            missing_tokens: The budget extension that is needed first, in tokens.
+            back_to: The phase that a person may choose to return to.
+            needs_retry: Whether only an explicit retry starts another attempt.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It is not active.
         """
         return self._transition(
@@ -519,16 +522,16 @@ class SessionManager:
         )
 
     def resume(self, session_id: str | None = None) -> SessionContext:
-        """Go on with a session.
+        """Resume a session.
 
         Args:
-            session_id: The session to open first, which may be active already (its worker died);
-                by default the current one, which must be paused.
+            session_id: The session to open first, which may still be active (its worker died); by
+                default the current one, which must be paused.
 
         Raises:
-            NoActiveSession: There is none.
-            SessionNotFound: There is none of this id; then none is current.
-            SessionCorrupted: Its file can't be read as a session.
+            NoActiveSession: No session is current.
+            SessionNotFound: No session has this id; no session is current then.
+            SessionCorrupted: Its file can't be parsed as a session.
             InvalidStateTransition: It is not paused, or has ended.
         """
         if session_id is not None:
@@ -538,22 +541,22 @@ class SessionManager:
         return self._transition("resume")
 
     def complete(self) -> SessionContext:
-        """End the session well, for good.
+        """End the session as completed, for good.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It is not active.
         """
         return self._transition("complete")
 
     def abort(self, reason: str | None = None) -> SessionContext:
-        """End the session badly, for good.
+        """End the session as aborted, for good.
 
         Args:
-            reason: Why; it goes into the history.
+            reason: The reason; it goes into the history.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended already.
         """
         return self._transition("abort", reason)
@@ -572,12 +575,12 @@ class SessionManager:
     # ------------------------------------------------------------------------------------- phases
 
     def advance_phase(self, new_phase: str) -> SessionContext:
-        """Go on to another phase, at its first attempt; a checkpoint.
+        """Enter another phase, at its first attempt; a checkpoint.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateForPhaseAdvance: It is not active.
-            InvalidSession: `new_phase` is no name.
+            InvalidSession: `new_phase` is not a valid name.
         """
         session = self._require("advance_phase")
         taken = self._snapshot_to_advance(session)
@@ -588,13 +591,13 @@ class SessionManager:
         return session
 
     def retry_phase(self, reason: str | None = None) -> SessionContext:
-        """Begin another attempt at the current phase.
+        """Start another attempt at the current phase.
 
         Args:
             reason: What to do differently; it goes into the history.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It is not active.
         """
         session = self._require("retry_phase")
@@ -614,19 +617,18 @@ class SessionManager:
     ) -> PhaseResult:
         """Run the work of the current phase and record its result, in one save.
 
-        The code runs first; then the files it made, the tokens, and the result go into the
-        session together. A worker that dies in between leaves a session that knows nothing of
-        the run, so the work is run again: the code runs at least once, its result is recorded
-        exactly once.
+        The code runs first; then the files it made, the tokens, and the result are saved in the
+        session together. If the worker dies in between, the session does not show the run, so the
+        work runs again: the code runs at least once, its result is recorded exactly once.
 
         Args:
             code: Python source; it runs in the session's workspace.
-            files: Files to put into the workspace before, by their path from its top; text is
-                encoded as UTF-8. They are the caller's: the result does not name them as created.
-            tokens: What the phase is charged with, 0 or more.
+            files: Files to put into the workspace first, by their path from its top; text is
+                encoded as UTF-8. They are the caller's: the result does not list them as created.
+            tokens: The tokens to charge to the phase, 0 or more.
             deadline_s: Wall-clock limit in seconds; the executor's default if None.
             fuel: Limit in units of fuel; the executor's default if None.
-            judge: Decides whether the result is a success: returns None, or says why not. By
+            judge: Decides whether the result is a success: returns None, or the reason why not. By
                 default a result is judged by its own `success`.
 
         Returns:
@@ -634,14 +636,14 @@ class SessionManager:
 
         Raises:
             NoPhaseExecutor: The manager has no executor.
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It is not active.
-            InvalidSession: `tokens` is no count, or `files` are none that a workspace can have;
+            InvalidSession: `tokens` is not a valid count, or `files` can't be files of a workspace;
                 nothing was run.
-            SessionConflict: While the code ran, another worker ended the session, took it to
-                another phase or attempt, or recorded a result; this one was not recorded. What
-                else was saved meanwhile (a budget extended, a pause) is kept, and the result is
-                recorded on top of it.
+            SessionConflict: While the code ran, another worker ended the session, moved it to
+                another phase or attempt, or recorded a result; this one was not recorded. Other
+                changes saved meanwhile (a budget extended, a pause) remain, and the result is
+                recorded on top of them.
             WriteError: The result could not be saved.
             OperationCancelled: The thread's operation was cancelled (`cancellation`); the run was
                 not recorded.
@@ -655,7 +657,7 @@ class SessionManager:
             self._checkpoints.prepare(session)
             self._events.announce(session, PhaseStarted())
             run = self._executor.execute
-            execute = partial(run, files=files) if files else run  # only some executors take files
+            execute = partial(run, files=files) if files else run  # not all executors accept files
             result = execute(code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel)
             if result.trapped == "cancelled":
                 check_cancelled()
@@ -672,7 +674,7 @@ class SessionManager:
             return judged
 
     def check_executor(self) -> None:
-        """See whether phases can be run here, as far as the executor tells before it runs one.
+        """Check that phases can run here, as far as the executor can determine without a run.
 
         Raises:
             NoPhaseExecutor: This manager has no executor.
@@ -685,13 +687,13 @@ class SessionManager:
             tell()
 
     def checkpoint_session(self) -> Path:
-        """Save the session where it is, with an entry in its history.
+        """Save the session at its current position, with an entry in its history.
 
         Returns:
             The path of its file.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
         """
         with self._changing("checkpoint_session") as session:
@@ -700,19 +702,19 @@ class SessionManager:
         return self._file_of(session)
 
     def _snapshot_to_advance(self, session: SessionContext) -> SnapshotTaken:
-        """Keep the workspace, unless the phase's result has just kept it."""
+        """Take a snapshot of the workspace, unless the phase's result just did."""
         last = session.history[-1].event
         if isinstance(last, PhaseEnded) and (last.snapshot or last.unkept):
             return SnapshotTaken()
         return self._checkpoints.take(session, "advance from")
 
     def workspace_path(self) -> Path:
-        """Return the session's workspace on this machine, prepared and there.
+        """Return the session's workspace on this machine, prepared for use.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             SessionNotFound: It was deleted.
-            AgentForgeError: As of `prepare_workspace()`.
+            AgentForgeError: As from `prepare_workspace()`.
         """
         self.prepare_workspace()
         session_id = self._require("workspace_path").session_id
@@ -724,16 +726,16 @@ class SessionManager:
         return workspace
 
     def prepare_workspace(self) -> None:
-        """Make the workspace what the session says it is, where a killed worker did not finish.
+        """Make the workspace match the session, if a killed worker left it unfinished.
 
-        A workspace of a person's repository is checked out, one that was gone back is brought
-        back; any other is left alone. Whoever works in a workspace without `run_phase()` calls
-        this first.
+        A workspace from a person's repository is checked out; one in the middle of going back is
+        restored; any other is left alone. A caller that works in a workspace without `run_phase()`
+        calls this first.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             SessionConflict: Another worker saved the session meanwhile.
-            WriteError: The disk or its permissions.
+            WriteError: The file system refused.
             AgentForgeError: The workspace could not be made; the error says what to do.
         """
         self._checkpoints.prepare(self._require_alone("prepare_workspace"))
@@ -742,7 +744,7 @@ class SessionManager:
         """Return the checkpoints of the session, oldest first.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
         """
         return checkpoints(self._require("checkpoints"))
 
@@ -757,15 +759,15 @@ class SessionManager:
         """Compare the workspace at two checkpoints.
 
         Args:
-            before: A checkpoint: its number, the beginning of its snapshot's id, or a phase, whose
-                last one is meant; what the work began from if None.
-            after: The same; the workspace as it is now if None.
-            patch: Whether to return the changed lines, too.
-            paths: Only these files, and what is in these folders.
+            before: A checkpoint: its number, the beginning of its snapshot's id, or a phase, which
+                means its last checkpoint; what the work started from if None.
+            after: The same; the current workspace if None.
+            patch: Whether to include the changed lines.
+            paths: Only these files, and the contents of these folders.
 
         Raises:
-            NoActiveSession: There is none.
-            NoSnapshotKeeper: The manager keeps no snapshots.
+            NoActiveSession: No session is current.
+            NoSnapshotKeeper: The manager takes no snapshots.
             CheckpointNotFound: There is no such checkpoint.
             CheckpointNotKept: It has no snapshot.
         """
@@ -773,26 +775,26 @@ class SessionManager:
         return self._checkpoints.changes(session, before, after, patch=patch, paths=paths)
 
     def rewind(self, to: str | int) -> CheckpointEntry:
-        """Go back to a checkpoint: the phase, the attempt and the whole workspace.
+        """Return to a checkpoint: the phase, the attempt and the complete workspace.
 
-        The history only grows, and what is spent stays spent. The workspace as it was before is
-        kept as a checkpoint, so that one can go forward again. A kill on the way is finished by
-        the next `prepare_workspace()` or `run_phase()`.
+        The history only grows, and what is spent stays spent. The former workspace is saved as a
+        checkpoint, so that you can return to it. If the process is killed, the next
+        `prepare_workspace()` or `run_phase()` finishes the operation.
 
         Args:
-            to: The checkpoint, as of `diff()`.
+            to: The checkpoint, as for `diff()`.
 
         Returns:
             The checkpoint.
 
         Raises:
-            NoActiveSession: There is none.
-            InvalidStateTransition: It has ended; `fork()` goes on from it.
+            NoActiveSession: No session is current.
+            InvalidStateTransition: It has ended; `fork()` continues from it.
             SessionInUse: A run is at work in it.
             CheckpointNotFound: There is no such checkpoint.
             CheckpointNotKept: It has no snapshot; nothing was changed.
-            WorkspaceNotKept: The workspace as it is can't be kept; nothing was changed.
-            WriteError: The disk or its permissions.
+            WorkspaceNotKept: The current workspace can't be saved; nothing was changed.
+            WriteError: The file system refused.
         """
         session = self._require_alone("rewind")
         session.require(*_OPEN, operation="rewind")
@@ -802,23 +804,23 @@ class SessionManager:
         return target
 
     def begin_phase_again(self, phase: str) -> bool:
-        """Take the session and all its files back to where a phase began, at its first attempt.
+        """Restore the session and all its files to the start of a phase, at its first attempt.
 
-        That is before the first attempt of the last time that the phase was entered. History and
-        spent tokens stay, as with `rewind()`. For a caller that holds the session's run lock.
+        This is the position before the first attempt after the phase was last entered. History and
+        spent tokens stay, as with `rewind()`. The caller must hold the session's run lock.
 
         Args:
             phase: A phase that the session has been in.
 
         Returns:
-            Whether it did: not where no snapshots are kept, or that one was not; then nothing was
+            Whether it was done; False without snapshots in general or this one; then nothing was
             changed.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
             SessionInUse: Something is at work in its workspace.
-            WriteError: The disk or its permissions.
+            WriteError: The file system refused.
         """
         session = self._require_alone("begin_phase_again")
         session.require(*_OPEN, operation="rewind")
@@ -828,39 +830,39 @@ class SessionManager:
         return done
 
     def snapshots_disk_bytes(self) -> int:
-        """Return what the kept workspaces of the session take up on the disk, in bytes.
+        """Return the disk usage of the session's snapshots, in bytes.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
         """
         return self._checkpoints.disk_bytes(self._require("snapshots_disk_bytes"))
 
     def sweep_snapshots(self) -> None:
-        """Remove kept workspaces that nothing refers to, as a killed worker leaves them.
+        """Remove unreferenced snapshots, as a killed worker leaves them.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
         """
         self._checkpoints.sweep(self._require("sweep_snapshots"))
 
     def fork(self, at: str | int, *, token_budget: int | None = None) -> SessionContext:
-        """Begin a new session where the current one stood at a checkpoint; the new one is current.
+        """Create a session at a checkpoint of the current one; the new session is current.
 
-        It has the files, the phase, the goal and the history of that moment, then an entry with
-        its parent's id, which is its `parent_id`, too. Title, tags, metadata and workflow state are
-        those that the parent has now: nothing keeps earlier ones. The parent is not changed and may
+        It has the files, the phase, the goal and the history of that checkpoint, then an entry with
+        its parent's id, which is also its `parent_id`. Title, tags, metadata and workflow state are
+        the parent's current ones: earlier ones are not stored. The parent is not changed and may
         have ended.
 
         Args:
-            at: The checkpoint, as of `diff()`.
-            token_budget: Tokens allotted, nothing spent; the parent's budget as it is now, with
-                what it has spent, if None.
+            at: The checkpoint, as for `diff()`.
+            token_budget: Tokens allotted, nothing spent; if None, the parent's current budget with
+                what it has spent.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             CheckpointNotFound: There is no such checkpoint.
-            CheckpointNotKept: It has no snapshot; there is no new session.
-            InvalidSession: `token_budget` is none.
+            CheckpointNotKept: It has no snapshot; no session was created.
+            InvalidSession: `token_budget` is not a valid budget.
             WriteError: It could not be saved.
         """
         parent = self._require_alone("fork")
@@ -886,36 +888,38 @@ class SessionManager:
 
         The question's id is in the session's history, on disk, before the person can see it. A
         worker that dies while it waits loses nothing: when the next one asks the same (the same
-        words in the same phase and attempt, or the same `key`), it takes up the question that
-        waits, or gets the reply at once. So a person is asked once.
+        words in the same phase and attempt, or the same `key`), it takes over the open question, or
+        gets the reply at once. So a person is asked once.
 
         Args:
             questions: What to ask, 1 or more.
-            key: Names what is asked, in this session; by default its words, the phase and the
-                attempt. Give another key to ask the same again.
-            pause: Pause the session while it waits, so that no worker goes on with it meanwhile;
-                the reply resumes it.
+            key: Names the question within this session; by default its words, the phase and the
+                attempt. Use another key to ask the same again.
+            pause: Whether to pause the session while it waits, so that no worker continues it
+                meanwhile; the reply resumes it.
             timeout_s: The longest wait, in seconds; None waits without end.
-            on_waiting: Is called with the question's id when the person can see it and the wait
-                begins; not where the reply is known already.
+            on_waiting: Called with the question's id when the person can see it and the wait
+                starts; not called if the reply is already known.
 
         Returns:
-            The reply. A rejection is one, too, and so is that the questions can't be answered any
-            more: withdrawn or removed ("abandoned"), or too late ("timed_out").
+            The reply. A rejection counts as one, and so does the end of a question without an
+            answer, if it was withdrawn or removed ("abandoned") or not answered in time
+            ("timed_out").
 
         Raises:
             NoQuestionChannel: The manager has no channel.
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: The session has ended, or is paused for another reason.
-            ValueError: The key is none. The channel's own error says what is wrong with questions.
-            QuestionWaits: There is no reply yet; the question waits on, and a session that was
-                paused for it stays so.
-            SessionConflict: Another worker ended the session, took it to another phase or attempt,
+            ValueError: The key is invalid. The channel's own error says what is wrong with
+                questions.
+            QuestionWaits: There is no reply yet; the question stays open, and a session that was
+                paused for it stays paused.
+            SessionConflict: Another worker ended the session, moved it to another phase or attempt,
                 or recorded a result: before the question was asked (then it was not asked), or
-                while it waited (then its reply is in the history, unless the session has ended).
-                What else was saved meanwhile (a budget extended, a pause) is kept.
-            WriteError: The session could not be saved. Before the question was put, it was
-                not asked; after the reply, the reply is kept and found again.
+                during the wait (then its reply is in the history, unless the session has ended).
+                Other changes saved meanwhile (a budget extended, a pause) remain.
+            WriteError: The session could not be saved. Before the question was submitted, it was
+                not asked; after the reply, the reply is preserved and found again.
         """
         if self._questions is None:
             raise NoQuestionChannel
@@ -932,18 +936,18 @@ class SessionManager:
     # ------------------------------------------------------------------------------------- budget
 
     def record_tokens(self, tokens: int) -> BudgetState:
-        """Record tokens spent; over the budget too, which the history and the log then say.
+        """Record tokens spent, even over the budget, which the history and the log then report.
 
         Args:
             tokens: How many, 1 or more.
 
         Returns:
-            The budget's state after it. As a condition it is whether 80 % or more is spent.
+            The budget's state afterwards; it is true if 80 % or more is spent.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
-            InvalidSession: `tokens` is no such count.
+            InvalidSession: `tokens` is not such a count.
         """
         with self._changing("record_tokens") as session:
             return session.spend(tokens, now=self._clock())
@@ -955,9 +959,9 @@ class SessionManager:
             additional_tokens: How many more, 1 or more.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
-            InvalidSession: `additional_tokens` is no such count.
+            InvalidSession: `additional_tokens` is not such a count.
         """
         with self._changing("extend_budget") as session:
             session.token_budget.extend(additional_tokens)
@@ -970,26 +974,26 @@ class SessionManager:
         """Return whether the session is active and its budget covers the next step.
 
         Args:
-            required_tokens: What the next step will cost, 0 or more.
+            required_tokens: The cost of the next step, 0 or more.
 
         Raises:
-            NoActiveSession: There is none.
-            InvalidSession: `required_tokens` is no count.
+            NoActiveSession: No session is current.
+            InvalidSession: `required_tokens` is not a valid count.
         """
         session = self._require("can_continue")
         enough = session.token_budget.can_continue(required_tokens)
         return enough and session.state is SessionState.ACTIVE
 
     def require_budget(self, required_tokens: int) -> None:
-        """Refuse the next step if what is left of the budget does not cover it.
+        """Raise unless the rest of the budget covers the next step.
 
         Args:
-            required_tokens: What the step will cost, 0 or more.
+            required_tokens: The cost of the step, 0 or more.
 
         Raises:
             BudgetExceeded: It does not.
-            NoActiveSession: There is none.
-            InvalidSession: `required_tokens` is no count.
+            NoActiveSession: No session is current.
+            InvalidSession: `required_tokens` is not a valid count.
         """
         session = self._require("require_budget")
         if not session.token_budget.can_continue(required_tokens):
@@ -999,7 +1003,7 @@ class SessionManager:
                 remaining=session.token_budget.tokens_remaining,
             )
 
-    # --------------------------------------------------------------------- what its user keeps
+    # ------------------------------------------------------------------------------- user data
 
     def describe(
         self,
@@ -1011,24 +1015,24 @@ class SessionManager:
         metadata: Mapping[str, Any] | None = None,
         remove_metadata: Iterable[str] = (),
     ) -> SessionContext:
-        """Change the title, the tags and the metadata, in one save with one entry in the history.
+        """Change the title, the tags and the metadata, in one save with one history entry.
 
-        A session that has ended can be described, too: how a run ended is what people tag it by.
-        What is left out stays as it is; where all stays as it is, nothing is saved. Removals come
-        before additions: `metadata=new, remove_metadata=session.metadata` replaces the metadata.
+        An ended session can be described, too: people tag a run by how it ended. Omitted fields
+        stay unchanged; if nothing changes, nothing is saved. Removals come before additions:
+        `metadata=new, remove_metadata=session.metadata` replaces the metadata.
 
         Args:
-            title: The new title; None takes it away.
-            tags: All tags from now on.
+            title: The new title; None removes it.
+            tags: The complete new tags.
             add_tags: Tags to add.
-            remove_tags: Tags to take away; those that the session has not are no fault.
-            metadata: Fields to set; the others stay. The value of a field is replaced whole, and
-                null is a value: it takes no field away.
-            remove_metadata: Names of fields to take away; those that are not there are no fault.
+            remove_tags: Tags to remove; missing ones are ignored.
+            metadata: Fields to set; the others stay. Each value is replaced, not merged, and null
+                is a value: it removes no field.
+            remove_metadata: Names of fields to remove; missing ones are ignored.
 
         Raises:
-            NoActiveSession: There is none.
-            InvalidSession: With everything that is wrong with the arguments.
+            NoActiveSession: No session is current.
+            InvalidSession: An argument is invalid; every fault is listed.
         """
         change = DescriptionChange(
             title=title,
@@ -1044,18 +1048,18 @@ class SessionManager:
         return session
 
     def set_workflow_state(self, state: Mapping[str, Any]) -> SessionContext:
-        """Replace the workflow state, whole; `{}` takes it away.
+        """Replace the whole workflow state; `{}` removes it.
 
-        It leaves no entry in the history: a workflow does so at every step. Where it is the same
+        This adds no history entry, since a workflow does it at every step. If the state is the same
         as before, nothing is saved.
 
         Args:
-            state: JSON values under names, 256 KiB in all. What is given is copied.
+            state: JSON values by name, at most 256 KiB in all. The given mapping is copied.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
-            InvalidSession: With everything that is wrong with the state.
+            InvalidSession: The state is invalid; every fault is listed.
         """
         with self._changing("set_workflow_state", unless_unchanged=True) as session:
             session.set_workflow_state(state, now=self._clock())
@@ -1067,13 +1071,13 @@ class SessionManager:
         """Set some fields of the workflow state; the others stay.
 
         Args:
-            values: The fields to set; the value of each is replaced whole.
-            remove: Names of fields to take away first; those that are not there are no fault.
+            values: The fields to set; each value is replaced, not merged.
+            remove: Names of fields to remove first; missing ones are ignored.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
-            InvalidSession: With everything that is wrong with the state that it would be.
+            InvalidSession: The resulting state is invalid; every fault is listed.
         """
         with self._changing("update_workflow_state", unless_unchanged=True) as session:
             session.set_workflow_state(
@@ -1082,16 +1086,16 @@ class SessionManager:
         return session
 
     def children(self, session_id: str | None = None) -> Iterator[SessionSummary]:
-        """Go through the sessions that were made from one, sorted by id.
+        """Yield the sessions that were made from one, sorted by id.
 
-        Those that have its id as `parent_id`: forks, and what was created with it.
+        These are the sessions with its id as `parent_id`: forks, and sessions created with it.
 
         Args:
-            session_id: Their parent, which need not be there any more; the current session if None.
+            session_id: Their parent, which may no longer exist; the current session if None.
 
         Raises:
-            NoActiveSession: There is none, and no id is given.
-            InvalidSessionId: It is no id.
+            NoActiveSession: No session is current, and no id is given.
+            InvalidSessionId: The id is malformed.
             ReadError: The store refused.
         """
         parent = self._require("children").session_id if session_id is None else session_id
@@ -1114,37 +1118,37 @@ class SessionManager:
         Args:
             path: Relative to the workspace.
             artifact_type: "created" or "modified".
-            phase: The phase that made it; the current one by default.
+            phase: The phase that made it; the current phase by default.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
-            InvalidSession: With everything that is wrong with the arguments.
+            InvalidSession: An argument is invalid; every fault is listed.
         """
         with self._changing("add_artifact") as session:
             return session.add_artifact(path, artifact_type, phase, now=self._clock())
 
     def get_artifacts(self, phase: str | None = None) -> _Artifacts:
-        """Return the files made, oldest first: all, or those of one phase.
+        """Return the artifacts, oldest first: all, or those of one phase.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
         """
         return self._require("get_artifacts").get_artifacts(phase)
 
     def add_history(self, action: str, details: str | None = None) -> SessionContext:
-        """Add a note of the caller's own to the history.
+        """Add a caller's own note to the history.
 
-        Nothing is decided by a note, whatever it is called; `record` takes events.
+        No decision is based on a note, whatever its action; `record` takes events.
 
         Args:
             action: What happened, as a short name.
-            details: More to say, of any length.
+            details: More text for people, of any length.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
-            InvalidSession: With everything that is wrong with the arguments.
+            InvalidSession: An argument is invalid; every fault is listed.
         """
         with self._changing("add_history") as session:
             session.add_history(action, details=details, now=self._clock())
@@ -1158,22 +1162,22 @@ class SessionManager:
         tokens: int = 0,
         artifacts: Iterable[tuple[str, str]] = (),
     ) -> SessionContext:
-        """Record a step of the current phase with all that belongs to it, in one save.
+        """Record a step of the current phase, with its details, tokens and files, in one save.
 
         Args:
             step: What happened: an event (`PhaseSucceeded`, `AgentAnswered`, …), or the short name
-                of a note, by which nothing is decided.
-            details: More to say to people, of any length; an event has a sentence of its own.
+                of a note, on which no decision is based.
+            details: More text for people, of any length; an event has its own sentence.
             tokens: What it cost, 0 or more.
             artifacts: The files it made, each with "created" or "modified".
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
             InvalidStateTransition: It has ended.
-            InvalidSession: With everything that is wrong with the arguments; nothing is recorded.
-            SessionConflict: Meanwhile another worker ended the session, took it to another phase or
-                attempt, or recorded a result; this was not recorded. What else was saved meanwhile
-                (a budget extended, a pause) is kept, and this is recorded on top of it.
+            InvalidSession: An argument is invalid (every fault is listed); nothing is recorded.
+            SessionConflict: Another worker meanwhile ended the session, moved it to another phase
+                or attempt, or recorded a result; this was not recorded. Other changes saved
+                meanwhile (a budget extended, a pause) remain, and this is recorded on top of them.
             WriteError: It could not be saved.
         """
         session = self._require("record")
@@ -1200,15 +1204,15 @@ class SessionManager:
         return session
 
     def announce(self, notice: Notice) -> None:
-        """Tell the log and the observers of a step that leaves nothing in the session.
+        """Report a step that leaves nothing in the session to the log and the observers.
 
-        Within `changes()` they hear of it after the save, behind what was changed.
+        Within `changes()` it is reported after the save, after the block's changes.
 
         Args:
             notice: What happened to the current session.
 
         Raises:
-            NoActiveSession: There is none.
+            NoActiveSession: No session is current.
         """
         session = self._require("announce")
         self._changes.after_save(lambda: self._events.announce(session, notice))
@@ -1221,17 +1225,17 @@ class SessionManager:
         shows: Collection[str] | None = None,
         may_show: Callable[[str], bool] = lambda _: True,
     ) -> str:
-        """Write the text that primes the next worker; see `harness.briefing.brief`.
+        """Return the text that primes the next worker; see `harness.briefing.brief`.
 
         Args:
-            max_tokens: The most that the text may count, 1 or more.
-            count_tokens: How tokens are counted.
-            shows: What of its user's data is shown; as the manager was made if None.
-            may_show: Returns whether what was said in a program's conversations may be shown.
+            max_tokens: The text's maximum token count, 1 or more.
+            count_tokens: Counts the tokens of a text.
+            shows: The user data to show; as set for the manager if None.
+            may_show: Returns whether text from a program's conversations may be shown.
 
         Raises:
-            NoActiveSession: There is none.
-            ValueError: `max_tokens` is less than 1, or something is to be shown that there is not.
+            NoActiveSession: No session is current.
+            ValueError: `max_tokens` is less than 1, or `shows` names unknown data.
         """
         session = self._require("briefing")
         parts = self._briefing_shows if shows is None else shows
@@ -1251,27 +1255,27 @@ class SessionManager:
         on_unreadable: Callable[[UnreadableSession], None] | None = None,
         **filters: Unpack[AskedFilters],
     ) -> Iterator[SessionSummary]:
-        """Go through the sessions that fit everything that is given, sorted by id.
+        """Yield the sessions that match all given filters, sorted by id.
 
         Args:
             state: Only those in this state, or of this name ("active", "paused", …), or in one of
-                these; an empty collection asks for none, so that any fits.
+                these; an empty collection filters nothing.
             workflow_type: Only those of this workflow.
             current_phase: Only those in this phase.
             older_than: Only those not changed for at least this long.
             younger_than: Only those changed within this time.
             tags: Only those with this tag, or with all of these.
             parent_id: Only those that were made from this session.
-            goal: Only those with this in their goal, capital or small; three characters or more.
-            title: Only those with this in their title, likewise.
-            budget_left: Only those with so much of their budget left: a `BudgetLeft`, or a range
-                in tokens or percent ("..20%", "5000..", "10%..50%").
+            goal: Only those with this text in their goal, in any case; three characters or more.
+            title: Only those with this text in their title, likewise.
+            budget_left: Only those with this much budget left: a `BudgetLeft`, or a range in tokens
+                or percent ("..20%", "5000..", "10%..50%").
             on_unreadable: Called with each session that can't be read; they are logged anyway.
 
         Raises:
-            InvalidSession: There is no such state, a part of a goal or title is too short, or a
-                range of the budget is none.
-            ReadError: The base is there and can't be read.
+            InvalidSession: The state is unknown, a part of a goal or title is too short, or a
+                budget range is invalid.
+            ReadError: The base exists but can't be read.
         """
         wanted = SessionFilter.asked(self._clock(), **filters)
         for found in self.store.summaries(wanted):
@@ -1290,21 +1294,21 @@ class SessionManager:
         order: SessionOrder | str = SessionOrder.LAST_CHANGED,
         **filters: Unpack[AskedFilters],
     ) -> SessionPage:
-        """Return some of the sessions that fit, in order, the last changed first by default.
+        """Return a page of the matching sessions, in order, the last changed first by default.
 
-        A store that keeps them in this order reads no more than the page. Page after page has each
-        session once that kept its place meanwhile.
+        A store that sorts its sessions this way reads no more than the page. Consecutive pages have
+        each session once, provided its place in the order does not change meanwhile.
 
         Args:
-            limit: The most sessions of the page, 1 to 10,000.
-            after: Where the page before it ended (its `after`, or that as text); None for the
-                first one.
+            limit: The page's maximum size, 1 to 10,000.
+            after: The end of the previous page (its `after`, or that as text); None for the first
+                page.
             order: The order, or its name; the same for each page.
             **filters: Those of `find()`; the same for each page.
 
         Raises:
-            InvalidSession: There can't be such a page, or as `find`.
-            InvalidCursor: `after` ended a page of another order or filter, or is none.
+            InvalidSession: There can't be such a page, or as from `find`.
+            InvalidCursor: `after` is invalid, or is from a page with another order or filter.
             ReadError: The store refused.
         """
         wanted = SessionFilter.asked(self._clock(), **filters)
@@ -1320,7 +1324,7 @@ class SessionManager:
     def list(
         self, /, *, order: SessionOrder | str = SessionOrder.LAST_CHANGED, **filters: Any
     ) -> list[SessionSummary]:
-        """Return all sessions that fit, in order, the last changed first by default.
+        """Return all matching sessions, in order, the last changed first by default.
 
         Args:
             order: The order, or its name.
@@ -1337,24 +1341,23 @@ class SessionManager:
         limit: int = 20,
         **filters: Unpack[AskedFilters],
     ) -> SessionMatches:
-        """Return the sessions that hold all of some words, the last changed first.
+        """Return the sessions that contain all of some words, the last changed first.
 
-        What is searched are titles, goals, the details and data of histories, and the paths of
-        artifacts. Letters are compared without regard to case, in any language; a word may be a
-        part of one.
+        Titles, goals, the details and data of histories, and the paths of artifacts are searched.
+        Case is ignored, in any language; a word also matches part of a longer one.
 
         Args:
-            words: The words as a person writes them (`parser "retry limit"`; what is quoted is a
-                phrase), or one by one.
-            limit: The most sessions that are returned, 1 to 10,000.
+            words: The words as a person writes them (`parser "retry limit"`; quotes make a phrase),
+                or as separate strings.
+            limit: The most sessions to return, 1 to 10,000.
             **filters: Those of `find()`.
 
         Raises:
             InvalidSearch: There are no words, or too many.
-            InvalidSession: There can't be so many sessions, or as `find`.
+            InvalidSession: `limit` is out of range, or as from `find`.
             ReadError: The store refused.
         """
-        from ..base.search_words import SearchWords  # which few programs need
+        from ..base.search_words import SearchWords  # few programs need it
         from .views.session_search import match_sessions
 
         asked = SearchWords.of(words)
@@ -1371,33 +1374,33 @@ class SessionManager:
         session_id: str | None = None,
         timeout_s: float | None = None,
     ) -> EventFeed:
-        """Go through what happened to all sessions, or to one, and wait for what happens next.
+        """Iterate over the events of all sessions, or of one, and wait for the next ones.
 
         ```
         feed = manager.events(after=kept)
         for one in feed:
             print(one.event.name, one.event.session_id)
-            kept = feed.cursor              # another process goes on behind this event
+            kept = feed.cursor              # another process continues after this event
         ```
 
         Nothing that was saved is missed; see `EventFeed`.
 
         Args:
-            after: Where to begin, as the `cursor` of a feed; with the first entries if None.
+            after: Where to start, as the `cursor` of a feed; at the first entries if None.
             session_id: The one session; all of them if None.
-            timeout_s: How long to wait for the next event, in seconds, before the loop ends; for
-                ever if None, not at all with 0.
+            timeout_s: How long to wait for the next event, in seconds, before the loop ends;
+                without end if None, not at all with 0.
 
         Raises:
-            InvalidCursor: `after` is no cursor of this store.
-            InvalidSessionId: `session_id` is no id.
+            InvalidCursor: `after` is not a cursor of this store.
+            InvalidSessionId: `session_id` is malformed.
         """
-        from .events.event_feed import EventFeed  # which few programs need
+        from .events.event_feed import EventFeed  # few programs need it
 
         return EventFeed(self.store.open_feed(after, session_id=session_id), timeout_s=timeout_s)
 
     def end_of_events(self) -> str:
-        """Return the cursor behind all that happened until now, for `events(after=…)`.
+        """Return the cursor after everything that has happened so far, for `events(after=…)`.
 
         Raises:
             ReadError: The store refused.
@@ -1407,20 +1410,20 @@ class SessionManager:
     def cleanup_old_sessions(self, days: float, dry_run: bool = False) -> _Ids:
         """Delete sessions that ended more than `days` ago.
 
-        A session that is active or paused, can't be read, is worked in, or is changed meanwhile
-        is never deleted. Each deletion is in the audit log `.prune/audit.jsonl` of
-        the base before it happens.
+        A session that is active, paused, unreadable, in use or changed meanwhile is never deleted.
+        Each deletion is in the audit log `.prune/audit.jsonl` of the base before it happens.
 
         Args:
-            days: How long ago they ended, in days, 0 or more; 0 takes all that have ended.
-            dry_run: True: delete nothing, only say what would go.
+            days: The minimum time since they ended, in days, 0 or more; 0 selects all that have
+                ended.
+            dry_run: Delete nothing, only return what would be deleted.
 
         Returns:
-            The ids of the deleted (or, in a dry run, would-be deleted) sessions, oldest first. One
-            that is out of sight, but with a file that resists, is among them.
+            The ids of the sessions that were, or would be, deleted, oldest first; including one
+            that is out of every listing although a file of it could not be removed.
 
         Raises:
-            InvalidSession: `days` is no number of 0 or more, or `dry_run` is no bool.
+            InvalidSession: `days` is not a number of 0 or more, or `dry_run` is not a bool.
             PruneRootUnusable: The base can't be read or written; nothing was deleted.
         """
         if faults := clean_up_faults(days, dry_run):
@@ -1451,7 +1454,7 @@ class SessionManager:
             raise ChangesUnsaved(operation, session_id=self._changes.together_on)
 
     def _require_alone(self, operation: str) -> SessionContext:
-        """Return the current session for what can't be put together with other changes."""
+        """Return the current session for an operation that can't be combined with other changes."""
         self._refuse_within_changes(operation)
         return self._require(operation)
 

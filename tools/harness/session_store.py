@@ -1,4 +1,4 @@
-"""Sessions on disk: one directory each, one readable YAML file in it, replaced whole or not at all.
+"""Sessions on disk: one directory each with one readable YAML file, which is replaced atomically.
 
     {base_path}/
         .gitkeep
@@ -7,10 +7,11 @@
             workspace/         what the code of its phases sees (the phase executor)
             {attachment}       files given at its creation, never changed after
 
-A session appears in the base whole (built under a hidden name, then renamed) and disappears whole
-(renamed to a hidden name, then emptied). What a killed process left under a hidden name is removed
-by the next creation or deletion in the same base; a half-written `session.yaml` by the next save.
-The module is long because the steps of a save, whose order is the guarantee, stand together.
+A session appears in the base atomically (built under a hidden name, then renamed) and disappears
+atomically (renamed to a hidden name, then emptied). Leftovers of a killed process under a hidden
+name are removed by the next creation or deletion in the same base; a partial `session.yaml` by the
+next save. The module is long because the steps of a save, whose order is the guarantee, are in one
+place.
 """
 
 from __future__ import annotations
@@ -72,12 +73,12 @@ _log = get_logger("agentforge.store")
 
 
 class SessionStore(SessionReader):
-    """Keeps sessions under one directory. Implements `session_ports.LocalSessions`.
+    """Stores sessions under one directory. Implements `session_ports.LocalSessions`.
 
     Guarantees: when `save` returns, the session survives the death of the process and a power
-    failure; when it raises, the file is as it was. A reader sees a whole session or none. Two
-    writers of one session never overwrite each other: the later one gets a `SessionConflict`.
-    No id leads outside the base.
+    failure; when it raises, the file is unchanged. A reader sees a complete session or none. Two
+    writers of one session never overwrite each other: the later one gets a `SessionConflict`. No id
+    leads outside the base.
 
     Not guaranteed: anything about files that other programs write into a session's directory.
 
@@ -95,16 +96,16 @@ class SessionStore(SessionReader):
         clock: Clock = utc_now,
         own: OwnSessions | None = None,
     ) -> None:
-        """Name the place; nothing is read or made yet.
+        """Remember the directory; no I/O yet.
 
         Args:
-            base_path: Where the sessions are; `.agentforge/sessions` by default.
+            base_path: The sessions' directory; `.agentforge/sessions` by default.
             fs: The file system; the real one by default.
             lock_timeout_s: How long a save waits for another one of the same session, in seconds.
-            max_file_bytes: The largest session file that is written or read.
-            token: Gives fresh random texts for hidden names.
+            max_file_bytes: The largest session file to write or read.
+            token: Returns new random text for hidden names.
             clock: The time for the audit log of deletions, aware.
-            own: The marks of the sessions that are this person's own.
+            own: The marks of this person's own sessions.
         """
         super().__init__(base_path, fs=fs, max_file_bytes=max_file_bytes)
         self._lock_timeout_s = lock_timeout_s
@@ -113,11 +114,11 @@ class SessionStore(SessionReader):
         self._own = own if own is not None else OwnSessions(self.base_path)
         self._streams: FileStreams | None = None
         self._writers: OrderedDict[str, _Writer] = OrderedDict()
-        self._mutex = RLock()  # for the writers only; never held while the disk is waited for
+        self._mutex = RLock()  # for the writers only; never held during disk I/O
 
     @STORE_ERRORS.raised()
     def ensure_directory(self) -> None:
-        """Make the base and its `.gitkeep`, durably, if they are missing.
+        """Create the base and its `.gitkeep`, durably, if they are missing.
 
         Raises:
             WriteError: The system refused.
@@ -145,28 +146,29 @@ class SessionStore(SessionReader):
         attachments: Mapping[str, bytes] | None = None,
         inherited: Mapping[str, bytes] | None = None,
     ) -> Path:
-        """Make the session on disk what it is in memory.
+        """Store the session as it is in memory.
 
         Args:
-            session: The session. If it was never saved (revision 0), it is created. Its
-                `revision` goes up by one when, and only when, the save succeeds.
-            attachments: At its creation: files to put beside it, by name. They appear together
-                with the session and are never changed.
-            inherited: At its creation: what a fork has of its parent, as `read_attachments` says.
+            session: The session. If it was never saved (revision 0), it is created. Its `revision`
+                goes up by one when, and only when, the save succeeds.
+            attachments: At creation: files to put beside it, by name. They appear together with the
+                session and are never changed.
+            inherited: At creation: what a fork has from its parent, as `read_attachments` returns
+                it.
 
         Returns:
             The path of its file.
 
         Raises:
-            InvalidSession: It breaks the rules of the domain; nothing was written.
+            InvalidSession: It violates the rules of the domain; nothing was written.
             SessionConflict: Another worker saved, deleted or replaced it; nothing was written.
-            SessionIdTaken: It is to be created, and its id is taken; nothing was written.
-            InvalidStateTransition: The stored one has ended (a save that changes nothing then does
-                nothing), or its state was set by hand; nothing was written.
+            SessionIdTaken: A new session's id is taken; nothing was written.
+            InvalidStateTransition: The stored session has ended (a save without changes is
+                ignored), or its state was set directly; nothing was written.
             SessionCorrupted: What is on disk can't be read, so it is not overwritten.
-            SessionTooLarge: It would not be read back; nothing was written.
-            WriteError: The disk or its permissions; the old file is untouched, no temporary file
-                is left, and `session` is as it was. Only if the error says `visible` is the new
+            SessionTooLarge: It would be too large to read back; nothing was written.
+            WriteError: The file system refused; the old file is untouched, no temporary file is
+                left, and `session` is unchanged. Only if the error says `visible` is the new
                 content in place, and `session.revision` with it.
         """
         path = self._place(session.session_id)[1]
@@ -200,7 +202,7 @@ class SessionStore(SessionReader):
         """Create a session as another store has it; see `SessionRepository`.
 
         Returns:
-            Where its file is.
+            The path of its file.
         """
         require_saved(session)
         path = self.session_path(session.session_id)
@@ -219,16 +221,16 @@ class SessionStore(SessionReader):
         files: Mapping[str, bytes],
         path: Path,
     ) -> bool:
-        """Adopt a session where it was worked on here; False if nothing is there.
+        """Adopt a session whose workspace is already here; False if there is none.
 
-        Its directory has a workspace then, and no session file, which is written last: before
-        that, there is no session.
+        Its directory then has a workspace but no session file, which is written last: until that,
+        the session does not exist.
         """
         fs, directory = self._fs, path.parent
         try:
             found = fs.stat(str(directory))
         except (FileNotFoundError, NotADirectoryError):
-            return False  # or what is to hold it is no directory, which its creation says
+            return False  # or its parent is not a directory, which the creation reports
         except OSError as error:
             raise WriteError(path=path, operation="look for it", cause=error) from error
         if not stat.S_ISDIR(found.st_mode):
@@ -249,7 +251,7 @@ class SessionStore(SessionReader):
         return True
 
     def _read_beneath(self, directory_fd: int, name: str, path: Path) -> bytes | None:
-        """Read what is of a name in a session's directory, following no link; None if nothing."""
+        """Read the named file in a session's directory, following no link; None if missing."""
         *above, last = name.split("/")
         try:
             with directory_beneath(self._fs, directory_fd, above) as folder_fd:
@@ -309,14 +311,14 @@ class SessionStore(SessionReader):
             )
             return True
         finally:
-            lock.release()  # first: no save need wait while the replaced file is freed
+            lock.release()  # first, so that no save waits while the replaced file is freed
             if previous_fd >= 0:
                 close_reader(self._fs, previous_fd)
 
     def _is_to_be_written(
         self, session: SessionContext, stored: SessionStamp | None, path: Path
     ) -> bool:
-        """Refuse what was not made from the stored session; False if there is nothing to write."""
+        """Return whether there is anything to write; raise unless it follows the stored session."""
         replaced = stored is not None and stored.created_at != session.created_at
         if stored is None or replaced or stored.revision != session.revision:
             raise _conflict(session.session_id, path, session.revision, stored, replaced=replaced)
@@ -332,7 +334,7 @@ class SessionStore(SessionReader):
         return True
 
     def _stamp(self, fd: int, path: Path, writer: _Writer | None = None) -> SessionStamp | None:
-        """Read what identifies the session that is on disk."""
+        """Read the stamp of the session on disk."""
         try:
             if not stat.S_ISREG(self._fs.fstat(fd).st_mode):
                 raise SessionCorrupted(path=path, faults=["it is not a regular file"])
@@ -365,7 +367,7 @@ class SessionStore(SessionReader):
                 )
         except FileNotFoundError as error:  # the base was removed meanwhile
             raise WriteError(path=path, operation="lock the base", cause=error) from error
-        from ..prune import prepare_root  # what only creations and deletions need is loaded by them
+        from ..prune import prepare_root  # loaded only by creations and deletions
 
         prepare_root(self.base_path)
 
@@ -376,13 +378,13 @@ class SessionStore(SessionReader):
         files: Mapping[str, bytes | Sequence[bytes | bytearray]],
         path: Path,
     ) -> None:
-        """Build a session's directory under a hidden name, then give it its own, if it is free.
+        """Build a session's directory under a hidden name, then rename it, if its own name is free.
 
         Args:
             base_fd: The base, open and locked.
             session_id: The session.
-            files: Its files, its own the last one.
-            path: The path of that, for messages.
+            files: Its files, its own one last.
+            path: The path of its own file, for messages.
         """
         fs = self._fs
         try:
@@ -411,7 +413,7 @@ class SessionStore(SessionReader):
                         if above:
                             fs.fsync(folder_fd)
                 new.sync()
-                self._mark(session_id, new.fd)  # first: it is own from when it is there
+                self._mark(session_id, new.fd)  # first, so that it is own from its first moment
                 new.appear(session_id)
         except OSError as error:
             raise WriteError(
@@ -419,9 +421,9 @@ class SessionStore(SessionReader):
             ) from error
 
     def _mark(self, session_id: str, directory_fd: int) -> None:
-        """Mark a session as own; where that can't be done, it is there without, and that is logged.
+        """Mark a session as own; a failure is logged, and the session exists without the mark.
 
-        It works on then, and asks to be adopted once another process takes it up.
+        It works then, but has to be adopted once another process takes it up.
         """
         try:
             self._own.add(session_id, self._fs.fstat(directory_fd).st_ino)
@@ -440,7 +442,7 @@ class SessionStore(SessionReader):
 
     @SESSION_ERRORS.raised("session_id")
     def make_own(self, session_id: str, *, shown: str | None = None) -> None:
-        """Make a session that is there this person's own; see `SessionPlaces`."""
+        """Mark an existing session as this person's own; see `SessionPlaces`."""
         directory = self._place(session_id)[0]
         try:
             with DirectoryLock(self._fs, directory, timeout_s=self._lock_timeout_s) as lock:
@@ -451,7 +453,7 @@ class SessionStore(SessionReader):
             raise WriteError(path=self._own.folder, operation="mark it", cause=error) from error
 
     def _sweep(self, base_fd: int) -> None:
-        """Finish what killed creations and deletions left; what resists stays, and is logged."""
+        """Finish what killed creations and deletions left; failures are logged and skipped."""
         try:
             left = sweep_discarded(self._fs, base_fd, parent=self.base_path)
         except OSError as error:
@@ -471,7 +473,7 @@ class SessionStore(SessionReader):
         return session
 
     def _writer(self, session_id: str, encoder: SessionEncoder | None = None) -> _Writer:
-        """Return what writes a session; with `encoder`, one that goes on from what was read."""
+        """Return the writer of a session; with `encoder`, one that continues from what was read."""
         with self._mutex:
             writer = self._writers.get(session_id)
             if writer is None or encoder is not None:
@@ -488,28 +490,28 @@ class SessionStore(SessionReader):
     ) -> bool:
         """Delete a session, with its workspace and everything in its directory.
 
-        Only a directory that holds a regular `session.yaml`, readable or not, is deleted. It
-        must not be in use: the locks of a run, an execution and a save are tried without
-        waiting; another removal is waited for. The deletion is in the base's audit log before it
-        begins. What `exists` says is there and is no such directory, as a symbolic link, is refused
-        as `load` refuses it.
+        Only a directory that holds a regular `session.yaml`, readable or not, is deleted. It must
+        not be in use: the locks of a run, an execution and a save are tried without waiting;
+        another removal is waited for. The deletion is in the base's audit log before it starts.
+        What `exists` reports but is not such a directory, as a symbolic link, is refused as `load`
+        refuses it.
 
         Args:
-            session_id: Which.
-            expected_revision: If given, only a session that is at this revision is deleted.
-            missing_ok: Whether there may be no such session.
+            session_id: The session.
+            expected_revision: If given, only a session at this revision is deleted.
+            missing_ok: Whether a missing session is no error.
 
         Returns:
-            True if it was there, False if not; then nothing was touched.
+            Whether it existed; if not, nothing was changed.
 
         Raises:
-            InvalidSessionId: It is no id, nor a harmless name that no session has.
+            InvalidSessionId: The id is malformed (a harmless name counts as missing).
             SessionNotFound: There is no such session, and `missing_ok` is False.
             SessionUnreadable: Something else is in its place, or in that of its file; nothing was
-                touched.
-            SessionInUse: It is in use; nothing was touched.
+                changed.
+            SessionInUse: It is in use; nothing was changed.
             SessionConflict: It is at another revision; nothing was deleted.
-            WriteError: It could not be announced or taken out of the base; nothing was deleted.
+            WriteError: It could not be announced or removed from the base; nothing was deleted.
             RemovalError: It is out of the base, but some of it could not be deleted.
         """
         if names_no_session(session_id):
@@ -543,7 +545,7 @@ class SessionStore(SessionReader):
             self.forget([session_id])
             return True
         if self.exists(session_id):
-            super()._load(path, session_id)  # says what is there instead
+            super()._load(path, session_id)  # raises with what is there instead
         if not missing_ok:
             raise SessionNotFound(session_id, path=self.base_path)
         return False
@@ -552,12 +554,12 @@ class SessionStore(SessionReader):
         """Delete the sessions that ended more than `days` ago; see `SessionManager`.
 
         Args:
-            days: How long ago they ended, in days, 0 or more.
-            dry_run: True: delete nothing, only say what would go.
+            days: The minimum time since they ended, in days, 0 or more.
+            dry_run: Delete nothing, only return what would be deleted.
             clock: The time.
 
         Returns:
-            The ids of those that are, or would be, deleted, oldest first.
+            The ids of the sessions that were, or would be, deleted, oldest first.
 
         Raises:
             PruneRootUnusable: The base can't be read or written; nothing was deleted.
@@ -570,11 +572,11 @@ class SessionStore(SessionReader):
         return deleted
 
     def idle(self, session_id: str, guards: Sequence[str]) -> AbstractContextManager[None]:
-        """Hold a session against all that could work in it; saves go on.
+        """Lock a session against everything that could work in it; saves stay possible.
 
         Args:
             session_id: The session.
-            guards: What in its directory is locked by what works there.
+            guards: What processes that work in its directory lock there.
 
         Raises:
             SessionInUse: A run or an execution is at work in it.
@@ -585,12 +587,12 @@ class SessionStore(SessionReader):
         return held_idle(self._fs, self.session_directory(session_id), session_id, guards)
 
     def keep_step(self, session_id: str, name: str, data: bytes) -> None:
-        """Keep a step of the session's runs, whole and durable.
+        """Store a step of the session's runs, atomically and durably.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `name` can't be a step's.
-            WriteError: The disk or its permissions, or there is no such session.
+            InvalidSessionId: The id is malformed.
+            ValueError: `name` is not a valid step name.
+            WriteError: The file system refused, or there is no such session.
         """
         from .store.session_folders import keep_step
 
@@ -602,7 +604,7 @@ class SessionStore(SessionReader):
     def read_attachments(self, session_id: str) -> dict[str, bytes]:
         """Return all files beside a session but its own, and its streams; see `SessionRepository`.
 
-        A stream is there as far as its appends were acknowledged, as every store writes it.
+        A stream is included up to its last acknowledged append, in the format of every store.
         """
         kept = super().read_attachments(session_id)
         kept.update(self._streamed().export(self.session_directory(session_id)))
@@ -629,14 +631,14 @@ class SessionStore(SessionReader):
         *,
         expected: StreamMark | None = None,
     ) -> None:
-        """Have a stream hold these entries and no others; see `SessionStreams`."""
+        """Replace all entries of a stream; see `SessionStreams`."""
         self._streamed().replace(self._log_of(session_id, stream), entries, expected)
 
     @SESSION_ERRORS.raised("session_id")
     def read_entries(
         self, session_id: str, stream: str, *, since: StreamMark | None = None
     ) -> StreamPart:
-        """Return what a stream holds, in order; see `SessionStreams`."""
+        """Return the entries of a stream, in order; see `SessionStreams`."""
         return self._streamed().read(self._log_of(session_id, stream), since)
 
     @SESSION_ERRORS.raised("session_id")
@@ -656,22 +658,22 @@ class SessionStore(SessionReader):
 
     def _streamed(self) -> FileStreams:
         if self._streams is None:
-            from .store.session_streams import FileStreams  # which most processes don't need
+            from .store.session_streams import FileStreams  # most processes don't need it
 
             self._streams = FileStreams(self._fs, self._lock_timeout_s, self._state_in, self._token)
         return self._streams
 
     def _feed_source(self) -> CountedSource:
-        """Return a reader of its own: what feeds read, no later save builds on."""
+        """Return a separate reader: no later save builds on what feeds read."""
         return SessionReader(self.base_path, fs=self._fs, max_file_bytes=self._max_file_bytes)
 
     def _state_in(self, directory_fd: int, directory: Path) -> SessionState | None:
-        """Return the state of the session whose directory is open, None if it holds none."""
+        """Return the state of the session in an open directory, or None if it holds none."""
         stamp = self._stamp_in(directory_fd, directory / SESSION_FILE)
         return None if stamp is None else stamp.state
 
     def _stamp_in(self, directory_fd: int, path: Path) -> SessionStamp | None:
-        """Read what identifies the session whose directory is open, None if it holds none."""
+        """Read the stamp of the session in an open directory; None if it holds none."""
         try:
             fd = self._fs.open(SESSION_FILE, READ_FLAGS, dir_fd=directory_fd)
         except FileNotFoundError:
@@ -684,13 +686,13 @@ class SessionStore(SessionReader):
             close_reader(self._fs, fd)
 
     def outside(self, clock: Clock) -> Outside:
-        """Return what a prune of this base needs of the world, by the given clock."""
+        """Return the environment of a prune of this base, with the given clock."""
         from ..prune import Outside
 
         return Outside(fs=self._fs, clock=clock, token=self._token)
 
     def forget(self, session_ids: Sequence[str]) -> None:
-        """Drop what is remembered of sessions that were deleted elsewhere."""
+        """Discard cached data of sessions that were deleted elsewhere."""
         with self._mutex:
             for session_id in session_ids:
                 self._writers.pop(session_id, None)
@@ -722,11 +724,11 @@ def _conflict(
 
 
 class _Writer:
-    """What writes one session: its encoder, whose pieces are good until it is used again.
+    """The writer of one session: its encoder, whose pieces are valid until its next use.
 
     Attributes:
-        head: The beginning of the file as it was written last.
-        stamp: What that says; None until something was written.
+        head: The start of the file as last written.
+        stamp: The stamp in it; None until something was written.
     """
 
     __slots__ = ("encoder", "head", "lock", "stamp")

@@ -1,4 +1,4 @@
-"""The port by which the harness keeps workspaces; what implements it knows git."""
+"""The port through which the harness takes workspace snapshots; its adapter uses git."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .domain.history_events import WorkspacePrepared
 
 @frozen
 class SnapshotTaken:
-    """What became of a workspace at a checkpoint.
+    """The result of taking a snapshot at a checkpoint.
 
     Attributes:
-        snapshot: The snapshot's id, or None where there is none.
-        unkept: Why there is none although there should be, or None.
+        snapshot: The snapshot's id, or None without one.
+        unkept: Why a snapshot that should exist is missing, or None.
     """
 
     snapshot: str | None = None
@@ -27,29 +27,29 @@ class SnapshotTaken:
 
 @runtime_checkable
 class WorkspaceSnapshots(Protocol):
-    """Keeps the workspaces of sessions.
+    """Takes and restores snapshots of sessions' workspaces.
 
-    Guarantees asked of every implementation: a snapshot whose id was returned is on the disk; what
-    a workspace holds runs nothing here; a session without a workspace costs nothing.
+    Every implementation guarantees: a snapshot whose id was returned is on disk; nothing in a
+    workspace is executed here; a session without a workspace costs nothing.
     """
 
     def attachments(
         self, repository: Path, revision: str, *, with_uncommitted: bool
     ) -> dict[str, bytes]:
-        """Return the files by which a new session knows what its workspace is to be made of.
+        """Return the files that describe, for a new session, what its workspace is made from.
 
         Args:
             repository: A folder of a person's checkout.
             revision: A commit of it.
-            with_uncommitted: Whether to take the checkout's uncommitted work, too.
+            with_uncommitted: Whether to include the checkout's uncommitted work.
         """
         ...
 
     def prepare(self, session_id: str) -> WorkspacePrepared | None:
-        """Make the workspace of a session that has a repository; None for any other.
+        """Create the workspace of a session that has a repository; return None for any other.
 
-        The event that is returned is for the history. What was made already is kept, so that a
-        killed call is finished by the next one.
+        The returned event is for the history. Finished parts are reused, so that the next call
+        completes a killed one.
         """
         ...
 
@@ -67,23 +67,23 @@ class WorkspaceSnapshots(Protocol):
         parent_id: str | None = None,
         more: Collection[str] = (),
     ) -> None:
-        """Have the workspace on this machine as the session left it on whichever one.
+        """Bring the workspace on this machine to the state in which the session left it anywhere.
 
-        Called under the session's run lock, before anything is put into the workspace. Where the
-        session was worked in on this machine last, or is on no other, the workspace stays as it
-        is. Else it becomes what the last checkpoint says.
+        Called under the session's run lock, before anything is put into the workspace. If this
+        machine was the last to work in the session, or the session is on no other one, the
+        workspace stays as it is. Otherwise it becomes what the last checkpoint says.
 
         Args:
             session_id: The session.
-            last: What became of the workspace at the last checkpoint; nothing where it has none.
-            mark: The last return to a snapshot, as of `settle`, which this one comes after.
-            parent_id: As of `settle`, and so is `more`.
-            more: The other snapshots of that session that are wanted.
+            last: The snapshot of the last checkpoint; empty if it has none.
+            mark: The last return to a snapshot, as for `settle`, which precedes this one.
+            parent_id: As for `settle`.
+            more: As for `settle`.
         """
         ...
 
     def is_here(self, session_id: str) -> bool:
-        """Return whether the session's workspace, as it is now, is on this machine."""
+        """Return whether the session's current workspace is on this machine."""
         ...
 
     def settle(
@@ -95,27 +95,27 @@ class WorkspaceSnapshots(Protocol):
         parent_id: str | None = None,
         more: Collection[str] = (),
     ) -> None:
-        """Make a workspace what a snapshot says, unless that was done under this mark.
+        """Restore a workspace to a snapshot, unless that was done under this mark.
 
         Args:
             session_id: The session.
-            snapshot: The snapshot; taken from the parent's where the session has it not.
-            mark: Names this return to a snapshot among all of the session.
+            snapshot: The snapshot; taken from the parent's if the session lacks it.
+            mark: Names this return to a snapshot, uniquely in the session.
             parent_id: The session that it was forked from, or None.
-            more: The other snapshots of that session that this one refers to.
+            more: The parent's other snapshots that this session refers to.
         """
         ...
 
     def take(self, session_id: str, label: str) -> SnapshotTaken:
-        """Keep the workspace as it is; nothing where there is no workspace."""
+        """Take a snapshot of the current workspace, if there is one."""
         ...
 
     def empty(self, session_id: str) -> SnapshotTaken:
-        """Keep a workspace that holds nothing, as it was before the work of a new session."""
+        """Take a snapshot of an empty workspace, as before the work of a new session."""
         ...
 
     def require(self, session_id: str, snapshot: str) -> None:
-        """Raise unless there is such a snapshot."""
+        """Raise unless the snapshot exists."""
         ...
 
     def changes(
@@ -131,24 +131,24 @@ class WorkspaceSnapshots(Protocol):
 
         Args:
             session_id: The session.
-            before: The first one; None for a workspace that is empty.
-            after: The second one; None for the workspace as it is now.
-            patch: Whether to return the changed lines, too.
-            paths: Only these files, and what is in these folders.
+            before: The first one; None for an empty workspace.
+            after: The second one; None for the current workspace.
+            patch: Whether to include the changed lines.
+            paths: Only these files, and the contents of these folders.
         """
         ...
 
     def sweep(self, session_id: str, wanted: Collection[str]) -> None:
-        """Remove snapshots that nothing refers to any more; what resists stays.
+        """Remove unreferenced snapshots; those that can't be removed stay.
 
-        One that is so new that a worker may be about to refer to it stays, too.
+        Very recent ones stay, too, since a worker may be about to refer to them.
         """
         ...
 
     def disk_bytes(self, session_id: str) -> int:
-        """Return what the snapshots of a session take up on the disk, in bytes."""
+        """Return the disk usage of a session's snapshots, in bytes."""
         ...
 
     def forget_deleted(self) -> None:
-        """Let go of what was kept elsewhere for sessions that are not there any more."""
+        """Remove data stored elsewhere for sessions that no longer exist."""
         ...

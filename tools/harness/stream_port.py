@@ -1,24 +1,24 @@
-"""The port to the streams of a session: entries that are only ever added, as many as there come.
+"""The port to a session's streams: append-only lists of any number of entries.
 
-A conversation, or a graph's checkpoints, would make the session's own document large and each of
-its saves slow. They are kept beside it, in a stream: named, in order, each entry a small head,
-which an index is built of, and a body, which is read when it is needed.
+A conversation, or a graph's checkpoints, would make the session's own document large and each save
+slow. They are stored beside it, in a stream: named and ordered, each entry with a small head, from
+which an index is built, and a body, which is read on demand.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
 MAX_ENTRY_BYTES: Final = 256 << 20
-"""The most that a single append takes, heads and bodies."""
+"""Most bytes of a single append, heads and bodies."""
 
 
 class NewEntry(NamedTuple):
-    """An entry that is to be added.
+    """An entry to be appended.
 
     Attributes:
-        head: What an index is built of; better small.
+        head: The data for an index; should be small.
         body: The rest.
     """
 
@@ -27,13 +27,13 @@ class NewEntry(NamedTuple):
 
 
 class StreamEntry(NamedTuple):
-    """An entry that is kept.
+    """A stored entry.
 
     Attributes:
-        position: Its place; that of a later entry of the same stream is greater, or the same if the
-            body of this one is empty.
-        size: The bytes of its body.
-        check: What the store judges the body by.
+        position: Its position; that of a later entry of the same stream is greater, or the same if
+            the body of this one is empty.
+        size: The body's length in bytes.
+        check: The store's check value for the body.
         head: Its head.
     """
 
@@ -44,7 +44,7 @@ class StreamEntry(NamedTuple):
 
 
 class StreamMark(NamedTuple):
-    """How far a stream was read; only its own store reads the numbers."""
+    """How far a stream was read; only its own store interprets the numbers."""
 
     one: int = 0
     two: int = 0
@@ -52,13 +52,13 @@ class StreamMark(NamedTuple):
 
 
 class StreamPart(NamedTuple):
-    """What was read of a stream.
+    """The result of reading a stream.
 
     Attributes:
         entries: The entries, without their bodies.
         mark: How far the stream was read.
-        anew: Whether these are all there are: the stream was replaced or removed since the mark
-            that was given, or none was given.
+        anew: Whether these are all entries: no mark was given, or the stream was replaced or
+            removed since that mark.
     """
 
     entries: list[StreamEntry]
@@ -72,7 +72,7 @@ class StreamTail(NamedTuple):
     Attributes:
         entries: The last entries, in order, without their bodies.
         mark: How far the stream was read.
-        whole: Whether these are all there are.
+        whole: Whether these are all entries.
     """
 
     entries: list[StreamEntry]
@@ -81,13 +81,13 @@ class StreamTail(NamedTuple):
 
 
 class SessionStreams(Protocol):
-    """Keeps the streams of sessions.
+    """Stores the streams of sessions.
 
-    Guarantees asked of every implementation: when an append returns, its entries survive the death
-    of the process; when it raises, none of them is there (a `WriteError` that is `visible`
-    excepted). A reader sees all entries of an append or none, and appends in one order, the same
-    for all. Appends of several processes are all kept. The streams go with their session. One
-    suite, `tests/contract/harness/test_session_streams_contract.py`, holds all of them to this.
+    Every implementation guarantees: when an append returns, its entries survive the death of the
+    process; when it raises, none of them is there (except for a `WriteError` that is `visible`). A
+    reader sees all entries of an append or none, and appends in one order, the same for all. No
+    append of concurrent processes is lost. The streams are deleted with their session. One suite,
+    `tests/contract/harness/test_session_streams_contract.py`, checks all of them.
     """
 
     def append_entries(
@@ -98,18 +98,18 @@ class SessionStreams(Protocol):
         *,
         expected: StreamMark | None = None,
     ) -> None:
-        """Add entries to the end of a stream, all or none; the first ones begin it.
+        """Append entries to a stream, all or none; the first ones create it.
 
         Args:
             session_id: The session; it has not ended.
             stream: The stream's name.
-            entries: The entries; none is no change.
-            expected: How far the caller read the stream: what it does not know keeps it from being
-                written to. None: whatever it holds.
+            entries: The entries; with none, nothing changes.
+            expected: How far the caller read the stream: if it has other content since, nothing is
+                written. None: whatever it holds.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `stream` can't be a stream's name, or the entries are too large together.
+            InvalidSessionId: The id is malformed.
+            ValueError: `stream` is not a valid stream name, or the entries are too large together.
             SessionNotFound: There is no such session.
             InvalidStateTransition: The session has ended.
             StreamMoved: Another worker wrote it since it was read; nothing was written.
@@ -126,7 +126,7 @@ class SessionStreams(Protocol):
         *,
         expected: StreamMark | None = None,
     ) -> None:
-        """Have a stream hold these entries and no others; what others read of it stands no more.
+        """Replace all entries of a stream; earlier marks and positions become invalid.
 
         Args and raises as of `append_entries`; there is no limit to their size.
         """
@@ -135,16 +135,17 @@ class SessionStreams(Protocol):
     def read_entries(
         self, session_id: str, stream: str, *, since: StreamMark | None = None
     ) -> StreamPart:
-        """Return what a stream holds, in order; nothing where there is no session, or no stream.
+        """Return the entries of a stream, in order; none without a session or a stream.
 
         Args:
             session_id: The session.
             stream: The stream's name.
-            since: How far it was read before: only what was added since, if that still stands.
+            since: How far it was read before: return only later entries, if the mark is still
+                valid.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `stream` can't be a stream's name.
+            InvalidSessionId: The id is malformed.
+            ValueError: `stream` is not a valid stream name.
             ReadError: What is stored is damaged, or the store refused.
         """
         ...
@@ -152,17 +153,17 @@ class SessionStreams(Protocol):
     def read_last(self, session_id: str, stream: str, count: int) -> StreamTail:
         """Return the last entries of a stream, at a cost that does not grow with its length.
 
-        Nothing where there is no session, or no stream. More than were asked for may come, and an
-        append of which only the end does.
+        None without a session or a stream. There may be more than requested, and the first append
+        among them may be incomplete.
 
         Args:
             session_id: The session.
             stream: The stream's name.
-            count: How many at least, if there are so many; 1 or more.
+            count: The least number of entries, if there are so many; 1 or more.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `stream` can't be a stream's name, or `count` is less than 1.
+            InvalidSessionId: The id is malformed.
+            ValueError: `stream` is not a valid stream name, or `count` is less than 1.
             ReadError: What was read is damaged, or the store refused.
         """
         ...
@@ -175,24 +176,24 @@ class SessionStreams(Protocol):
         Args:
             session_id: The session.
             stream: The stream's name.
-            entries: Entries that were read; or their places as they were noted, of which a store
-                need not notice that other entries stand there now.
+            entries: Entries that were read; or their recorded positions, for which a store need not
+                notice that other entries are there now.
             mark: The mark that was read with the last of them, or a later one.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `stream` can't be a stream's name.
-            StreamMoved: The stream was replaced or removed since; read it anew.
-            ReadError: What is stored there is damaged or another's, or the store refused.
+            InvalidSessionId: The id is malformed.
+            ValueError: `stream` is not a valid stream name.
+            StreamMoved: The stream was replaced or removed since; read it again.
+            ReadError: What is stored there is damaged or is another entry, or the store refused.
         """
         ...
 
 
 def require_count(count: int) -> None:
-    """Refuse to read less than one entry from the end of a stream.
+    """Raise if fewer than one entry is requested from the end of a stream.
 
     Raises:
-        ValueError: It is less.
+        ValueError: `count` is less than 1.
     """
     if count < 1:
         raise ValueError(f"{count} is no number of entries: use 1 or more")

@@ -1,4 +1,4 @@
-"""How a session is handed to a fleet of workers."""
+"""Submission of a session to a fleet of workers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from attrs import field, frozen
 
 DEFAULT_QUEUE: Final = "default"
 MAX_QUEUE_BYTES: Final = 28
-"""The most bytes of a queue's name in UTF-8: with what a session needs it is in the name of a
-channel of PostgreSQL, which has 63."""
+"""Most UTF-8 bytes of a queue's name: it is part of a PostgreSQL channel's name, limited to 63."""
 MAX_PRIORITY: Final = 2**31 - 1
 
 
 def is_queue(name: str) -> bool:
-    """Return whether a text can be the name of a queue."""
+    """Return whether a text is a valid queue name."""
     return 1 <= len(name.encode("utf-8", "replace")) <= MAX_QUEUE_BYTES and "\0" not in name
 
 
@@ -31,12 +30,12 @@ def _priority(_instance: object, _attribute: object, value: int) -> None:
 
 @frozen(kw_only=True)
 class Submission:
-    """How the fleet is to take a session.
+    """How the fleet is to run a session.
 
     Attributes:
-        queue: The workers that serve this queue.
-        priority: Before those of a lower one.
-        at: Not before this time; None: as soon as a worker is free.
+        queue: The queue whose workers run it.
+        priority: Higher ones run first.
+        at: The earliest time; None: as soon as a worker is free.
     """
 
     queue: str = field(default=DEFAULT_QUEUE, validator=_queue)

@@ -1,6 +1,6 @@
-"""What connects sessions to other people's systems; the core imports none of it.
+"""Connects sessions to other systems; the core imports none of it.
 
-`bridges` keeps what other SDKs keep in sessions (LangGraph, OpenAI Agents), `observers` tells
-webhooks, desktops and commands of events, `telemetry` sets OpenTelemetry up in our own processes.
-Each bridge needs its extra and is imported by its name.
+`bridges` stores other SDKs' data in sessions (LangGraph, OpenAI Agents), `observers` sends events
+to webhooks, desktops and commands, `telemetry` sets up OpenTelemetry in our own processes. Each
+bridge needs its extra and is imported by its name.
 """

@@ -1,13 +1,13 @@
-"""OpenTelemetry's SDK in the processes that are ours: the command line and a fleet's workers.
+"""Sets up OpenTelemetry's SDK in our own processes: the command line and a fleet's workers.
 
 A program that embeds the library configures OpenTelemetry itself, and nothing here is used. Our own
-processes do what the standard variables say: OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_TRACES_EXPORTER
-asks for traces (OTEL_METRICS_EXPORTER for metrics), OTEL_SDK_DISABLED=true ends all of it, and what
-else the SDK reads (OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, OTEL_BSP_SCHEDULE_DELAY, …) holds too.
+processes follow the standard variables: OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_TRACES_EXPORTER enables
+traces (OTEL_METRICS_EXPORTER metrics), OTEL_SDK_DISABLED=true disables everything, and the SDK's
+other variables (OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, OTEL_BSP_SCHEDULE_DELAY, …) apply too.
 
-The SDK is loaded by the first span and not before. Spans are sent by threads of its own; at the end
-of the process what is left is sent within `FLUSH_S`, and given up then: a collector that is slow or
-gone delays no work, and fails none.
+The SDK is loaded by the first span and not before. Its own threads send the spans; at the end of
+the process, sending the rest is limited to `FLUSH_S`: a slow or unreachable collector delays no
+work, and fails none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..base.event_log import get_logger
 from ..base.tracing import configure_when_traced
 
 FLUSH_S: Final = 3.0
-"""How long the end of a process may take because of what is still to be sent, in seconds."""
+"""How long the end of a process may take to send the rest, in seconds."""
 _PROTOCOLS: Final = {"http/protobuf": "http", "grpc": "grpc"}
 _REMEDY: Final = "pip install 'agentforge-sessions[otel]'"
 _GRPC_REMEDY: Final = (
@@ -39,16 +39,16 @@ _log = get_logger("agentforge.telemetry")
 
 
 class ProcessTerminated(BaseException):
-    """Stands in the spans that were open when SIGTERM ended the process."""
+    """The exception in spans that were open when SIGTERM ended the process."""
 
 
 @frozen(kw_only=True)
 class TelemetryRequest:
-    """What the environment asks for.
+    """The telemetry that the environment requests.
 
     Attributes:
         traces: The exporter of traces: "otlp", "console" or another word; None for none.
-        metrics: That of metrics.
+        metrics: The exporter of metrics, likewise.
     """
 
     traces: str | None
@@ -56,7 +56,7 @@ class TelemetryRequest:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> TelemetryRequest:
-        """Read it from the standard variables."""
+        """Return the request in the standard variables."""
         if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
             return cls(traces=None, metrics=None)
         return cls(
@@ -64,7 +64,7 @@ class TelemetryRequest:
         )
 
     def __bool__(self) -> bool:
-        """Return whether it asks for anything."""
+        """Return whether anything is requested."""
         return self.traces is not None or self.metrics is not None
 
 
@@ -77,9 +77,9 @@ def _exporter(environment: Mapping[str, str], kind: str) -> str | None:
 
 
 def sdk_problem(request: TelemetryRequest, environment: Mapping[str, str]) -> str | None:
-    """Return what stands in the way of what is asked for, and what to do about it; None: nothing.
+    """Return what prevents the requested telemetry, and what to do about it; None if nothing does.
 
-    The SDK is loaded for this.
+    This loads the SDK.
     """
     for kind, named in (("traces", request.traces), ("metrics", request.metrics)):
         if named is not None:
@@ -91,11 +91,11 @@ def sdk_problem(request: TelemetryRequest, environment: Mapping[str, str]) -> st
 
 
 class _Unusable(Exception):
-    """An exporter can't be had; its text says why."""
+    """An exporter is unavailable; the exception's text says why."""
 
 
 def _exporter_class(kind: str, named: str, environment: Mapping[str, str]) -> Callable[[], Any]:
-    """Return what makes an exporter.
+    """Return the factory of an exporter.
 
     Raises:
         _Unusable: There is none of this name, or it is not installed.
@@ -106,7 +106,7 @@ def _exporter_class(kind: str, named: str, environment: Mapping[str, str]) -> Ca
         if kind == "metrics":
             module = "opentelemetry.sdk.metrics.export"
         found = _imported(module, f"Console{singular}Exporter")
-        # Standard output is the command's own.
+        # Standard output belongs to the command.
         return lambda: found(out=sys.stderr)
     if named != "otlp":
         raise _Unusable(
@@ -138,8 +138,8 @@ class Telemetry:
     """The SDK of one process.
 
     Args:
-        request: What is asked for.
-        environment: Where the SDK's variables are; it reads most of them itself.
+        request: The requested telemetry.
+        environment: The SDK's variables; the SDK reads most of them itself.
         flush_s: How long `close` may take, in seconds.
     """
 
@@ -149,9 +149,9 @@ class Telemetry:
     _shutdowns: list[Callable[[], object]] = field(factory=list, init=False)
 
     def set_up(self) -> None:
-        """Install the providers that are asked for, unless the process has its own already.
+        """Install the requested providers, unless the process already has its own.
 
-        What can't be had is logged, and left out.
+        Unavailable ones are logged and skipped.
         """
         try:
             from opentelemetry import metrics, trace
@@ -194,7 +194,7 @@ class Telemetry:
         return provider
 
     def _resource(self) -> Any:
-        """Return what says which process this is; the environment's words stand before ours."""
+        """Return the resource that identifies this process; the environment overrides ours."""
         import socket
 
         from opentelemetry.sdk.resources import Resource
@@ -212,10 +212,10 @@ class Telemetry:
         return Resource.create({name: one for name, one in own.items() if name not in names})
 
     def close(self, *, terminated: bool = False) -> None:
-        """Send what is left, for `flush_s` at the most.
+        """Send the rest, for at most `flush_s`.
 
         Args:
-            terminated: Whether a signal ends the process: spans that are open are ended first.
+            terminated: Whether a signal ends the process: open spans are ended first.
         """
         shutdowns, self._shutdowns = self._shutdowns, []
         if not shutdowns:
@@ -255,7 +255,7 @@ class _Process:
 
 
 def begin_telemetry(environment: Mapping[str, str] = os.environ) -> None:
-    """Have the SDK set up by the first span of this process, where the environment asks for it."""
+    """Let the first span of this process set up the SDK, if the environment requests it."""
     request = TelemetryRequest.of(environment)
     if request:
         _Process.telemetry = telemetry = Telemetry(request, environment=environment)
@@ -263,7 +263,7 @@ def begin_telemetry(environment: Mapping[str, str] = os.environ) -> None:
 
 
 def end_telemetry() -> None:
-    """Send what is left, within a bound; nothing happens where nothing was set up."""
+    """Send the rest, within a time limit; do nothing if nothing was set up."""
     telemetry, _Process.telemetry = _Process.telemetry, None
     if telemetry is not None:
         telemetry.close()
@@ -271,10 +271,10 @@ def end_telemetry() -> None:
 
 @contextmanager
 def sent_when_terminated() -> Iterator[None]:
-    """Run a block; where SIGTERM ends the process meanwhile, what it has traced is sent first.
+    """Run a block; if SIGTERM ends the process meanwhile, send its traces first.
 
-    The process ends by the signal all the same. A signal that has a handler already, or is ignored,
-    is left alone; so it is outside the main thread, where Python runs no handlers.
+    The process still ends by the signal. A signal that already has a handler, or is ignored, is
+    left alone; so is any signal outside the main thread, where Python runs no handlers.
     """
     telemetry = _Process.telemetry
     handled = (
@@ -287,7 +287,7 @@ def sent_when_terminated() -> Iterator[None]:
         return
 
     def end(number: int, _: object) -> None:
-        # In a thread, by `close`: the block may have been stopped where it holds the SDK's locks.
+        # `close` runs in a thread: the block may have been stopped while it holds the SDK's locks.
         telemetry.close(terminated=True)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
@@ -300,7 +300,7 @@ def sent_when_terminated() -> Iterator[None]:
 
 
 def _route_log() -> None:
-    """Have the SDK's own warnings logged as ours are, each once, and not on standard error."""
+    """Route the SDK's own warnings to our log, each once, and off standard error."""
     import logging
 
     class Routed(logging.Handler):

@@ -1,10 +1,9 @@
-"""JSON-like data of a session: checked, bounded, and never changed in place; pure.
+"""JSON-like data of a session: checked, bounded and immutable; pure.
 
-The data of a history's entry and what a session carries for its user (`session_data`) differ in
-their bounds only.
+History entry data and a session's user data (`session_data`) differ only in their bounds.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 import math
 from collections.abc import Mapping
@@ -13,19 +12,19 @@ from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Self
 from .session_checks import MAX_COUNT, text_fault, with_type
 
 MAX_DEPTH: Final = 8
-"""How deep mappings and lists may be nested."""
+"""Deepest nesting of mappings and lists."""
 MAX_FIELDS: Final = 64
-"""How many fields one mapping may have."""
+"""Most fields of one mapping."""
 MAX_KEY_CHARS: Final = 100
-"""Longest name of a field; YAML allows 1,024 characters, escapes included."""
+"""Longest field name; YAML allows 1,024 characters, escapes included."""
 MAX_ITEMS: Final = 1000
-"""How many items one list may have."""
+"""Most items of one list."""
 
 
 class EntryData(dict[str, Any]):
-    """A mapping that can't be changed, of texts, numbers, booleans, None, tuples and such mappings.
+    """An immutable mapping of strings, numbers, booleans, None, tuples and such mappings.
 
-    A `dict`, so that `json` and `dataclasses.asdict` take it as it is; every change is refused.
+    A `dict`, so that `json` and `dataclasses.asdict` accept it as it is; every change is refused.
     """
 
     __slots__ = ()
@@ -54,7 +53,7 @@ NO_DATA: Final = EntryData()
 
 
 def thawed(data: Any) -> Any:
-    """Return data as JSON has it, in mappings and lists that may be changed."""
+    """Return data in JSON's own types: mutable dicts and lists."""
     if isinstance(data, Mapping):
         return {name: thawed(one) for name, one in data.items()}
     if isinstance(data, tuple | list):
@@ -63,15 +62,15 @@ def thawed(data: Any) -> Any:
 
 
 class DataBounds(NamedTuple):
-    """What some data may be at most.
+    """Upper bounds of some data.
 
     Attributes:
-        kind: What its mappings become.
-        depth: How deep mappings and lists may be nested.
-        fields: How many fields one mapping may have.
-        key_chars: The longest name of a field.
-        items: How many items one list may have.
-        values: How many fields and items there may be in all.
+        kind: The class that its mappings become.
+        depth: Deepest nesting of mappings and lists.
+        fields: Most fields of one mapping.
+        key_chars: The longest field name.
+        items: Most items of one list.
+        values: Most fields and items in all.
         number: The largest whole number.
     """
 
@@ -87,20 +86,20 @@ class DataBounds(NamedTuple):
 ENTRY_BOUNDS: Final = DataBounds(
     EntryData, MAX_DEPTH, MAX_FIELDS, MAX_KEY_CHARS, MAX_ITEMS, values=MAX_COUNT, number=MAX_COUNT
 )
-"""Of the data of a history's entry."""
+"""Bounds of a history entry's data."""
 _Place = tuple[str, ...]
-"""Where a value stands in the data; put together only for a fault."""
+"""The path to a value in the data; joined only for a fault's message."""
 
 
 def freeze(
     value: object, *, name: str = "data", bounds: DataBounds = ENTRY_BOUNDS
 ) -> tuple[EntryData, list[str]]:
-    """Return data that can't be changed any more, and everything that is wrong with it.
+    """Return an immutable copy of the data, and every fault found in it.
 
     Args:
         value: The data.
-        name: What it is called in faults.
-        bounds: What it may be at most.
+        name: Its name in faults.
+        bounds: Its upper bounds.
     """
     if not isinstance(value, Mapping):
         return bounds.kind(), [f"{name}: expected a mapping, got {with_type(value)}"]
@@ -110,7 +109,7 @@ def freeze(
 
 
 class _Freezer:
-    """Makes data that can't be changed, of one value after the other."""
+    """Builds immutable data, one value at a time."""
 
     __slots__ = ("_bounds", "_left", "faults")
 
@@ -148,7 +147,7 @@ class _Freezer:
         return tuple([self._frozen((*place, f"[{at}]"), one) for at, one in enumerate(value)])
 
     def mapping(self, place: _Place, value: Mapping[Any, Any]) -> EntryData:
-        """Return a mapping that can't be changed; its faults are with the others."""
+        """Return an immutable mapping; its faults are added to `faults`."""
         bounds = self._bounds
         found: dict[str, Any] = {}
         if not self._room(place, len(value), bounds.fields, "fields"):
@@ -166,7 +165,7 @@ class _Freezer:
         return bounds.kind(found)
 
     def _room(self, place: _Place, count: int, most: int, what: str) -> bool:
-        """Count what a mapping or a list holds; return whether it may hold so many."""
+        """Count the values of a mapping or list; return whether it may hold that many."""
         if count > most:
             self._fault(place, f"has {count:,} {what}, {most:,} are allowed")
             return False

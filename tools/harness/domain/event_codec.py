@@ -1,4 +1,4 @@
-"""Events to the data of a history's entries, and back; pure, and the one place that does it."""
+"""Converts events to history entry data and back; pure, and the only place that does."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .session_checks import InvalidSession, storable
 _Event = TypeVar("_Event", bound=HistoryEvent)
 
 NOTE: Final = EntryData(note=True)
-"""The data of a caller's entry that is called as an event is; with it, it is none."""
+"""Data of a caller's note whose action is an event's name; it marks the entry as no event."""
 
 
 class _Unfit(Exception):
-    """A value is not what its field takes."""
+    """A value does not fit its field."""
 
 
 def _exactly(kind: type) -> Callable[[Any], Any]:
@@ -45,11 +45,11 @@ def _counts(value: Any) -> Mapping[str, int]:
 
 
 def _reader(annotation: Any) -> Callable[[Any], Any]:
-    """Return how a field is read, by its annotation."""
+    """Return the reader of a field with this annotation."""
     if annotation in _EXACT:
         return _EXACT[annotation]
     inner = get_args(annotation)
-    if not inner:  # a value of fields, as an event is
+    if not inner:  # a value with fields of its own, as an event is
         mapping = _exactly(EntryData)
         return lambda value: _read(annotation, mapping(value))
     if get_origin(annotation) is Mapping:
@@ -73,7 +73,7 @@ def _fields(kind: type) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
 
 
 def _read(kind: type, data: Mapping[str, Any]) -> Any:
-    """Build an event, or a part of one; what a newer version wrote beside its fields is passed."""
+    """Build an event, or a part of one; extra fields from a newer version are ignored."""
     try:
         return kind(**{name: read(data[name]) for name, read in _fields(kind) if name in data})
     except TypeError as error:  # a field without a default is missing
@@ -81,7 +81,7 @@ def _read(kind: type, data: Mapping[str, Any]) -> Any:
 
 
 def event_from(action: str, data: EntryData) -> HistoryEvent | None:
-    """Return the event that an entry's data is of; None if it is of none."""
+    """Return the event that an entry's data encodes, or None if it encodes none."""
     kind = EVENTS.get(action)
     if kind is None or "note" in data:
         return None
@@ -98,13 +98,13 @@ def data_of(event: HistoryEvent) -> dict[str, Any]:
 
 
 def logged(event: Occurrence) -> dict[str, Any]:
-    """Return the fields of an event that go into the log."""
+    """Return the fields of an event that are logged."""
     quiet = {one.name for one in fields(event) if not one.metadata.get("logged", True)}
     return {name: value for name, value in _written(event, str) if name not in quiet}
 
 
 def spelled(event: _Event) -> _Event:
-    """Return the event with all that UTF-8 can't hold spelled out, for words from elsewhere."""
+    """Return the event with characters that UTF-8 can't encode escaped, for text from outside."""
     data, faults = freeze(_plain(event, storable))
     if faults:
         raise InvalidSession(faults)
@@ -116,7 +116,7 @@ def spelled(event: _Event) -> _Event:
 
 
 def _written(event: Any, spell: Callable[[str], str]) -> Iterator[tuple[str, Any]]:
-    """Go through the fields of an event, or of a part of one, that its data has."""
+    """Yield the fields of an event, or of a part of one, that its data contains."""
     for one in fields(event):
         value = getattr(event, one.name)
         if value is not None or not one.metadata.get("omitted", False):

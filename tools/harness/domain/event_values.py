@@ -1,4 +1,4 @@
-"""Values made, compared and written by their fields, which is what events are; pure."""
+"""Values built, compared and written by their fields, as events are; pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ _of_fields: Final = dataclass(init=False, repr=False, eq=False, kw_only=True)
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 @_of_fields
 class EventValue:
-    """What is made of its fields by their names, compared by them, and never changed.
+    """An immutable value, built from named fields and compared by them.
 
-    Its methods serve every subclass: to have them generated for each of some forty classes takes
-    longer than all else that a command of one save loads. Slots would make each class twice.
+    Its methods serve every subclass: generating them for each of some forty classes would take
+    longer than everything else that a command with one save loads. Slots would create each class
+    twice.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -62,13 +63,13 @@ class EventValue:
 
 
 class Occurrence(EventValue):
-    """Something that happened: the fields that it always has.
+    """Something that happened, with the fields that it always has.
 
     Attributes:
         log_name: Its name in the log and for observers.
-        level: How the log has it: "info", "warning" or "error".
-        with_phase: Whether its line in the log names the session's phase.
-        with_attempt: Whether it names the attempt, too.
+        level: Its log level: "info", "warning" or "error".
+        with_phase: Whether its log line names the session's phase.
+        with_attempt: Whether its log line names the attempt, too.
     """
 
     log_name: ClassVar[str]

@@ -1,15 +1,14 @@
-"""What can happen to a session: one closed set of events, each with the fields it always has; pure.
+"""What can happen to a session: one closed set of events, each with a fixed set of fields; pure.
 
 An event becomes an entry of the history: `action` names it, `data` holds its fields, and `details`
-says the same to people. Whatever is decided by what happened is decided by events
-(`SessionHistory.event`), never by `details`. An entry that a caller added is a note, and no event,
-whatever its action.
+says the same to people. Decisions are based on events (`SessionHistory.event`), never on `details`.
+An entry added by a caller is a note, not an event, whatever its action.
 
 To add a field, give it a default, for entries that were written without it. `event_codec` turns
 events into data and back. The module is long because the set is one and closed.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 import json
 from collections.abc import Mapping
@@ -20,28 +19,28 @@ from typing import ClassVar, Final
 from .event_values import EventValue, Occurrence
 
 _QUIET: Final = {"logged": False}
-"""Marks a field that is too long, or too private, for a log."""
+"""Marks a field that is too long or too private for a log."""
 _WHERE_GIVEN: Final = {"omitted": True}
-"""Marks a field that an entry's data has only where it is not None."""
+"""Marks a field that entry data contains only if it is not None."""
 BUDGET_CAUSE: Final = "budget"
-"""Why a session was paused whose budget is spent: the `cause` of its pause."""
+"""The `cause` of a pause because the budget is spent."""
 _events: Final[dict[str, type["HistoryEvent"]]] = {}
 
 
 class HistoryEvent(Occurrence):
-    """Something that happened to a session, and has an entry in its history.
+    """Something that happened to a session and has an entry in its history.
 
     Attributes:
-        action: The name of it in the history.
+        action: Its name in the history.
     """
 
     action: ClassVar[str]
 
     words: ClassVar[str | None] = None
-    """What happened, for people, with the fields in braces; None where the action says all."""
+    """A sentence for people, with the fields in braces; None if the action says everything."""
 
     def __init_subclass__(cls, *, action: str | None = None, log: str | None = None) -> None:
-        """Make a class an event of this action; in the log it is called alike, unless given."""
+        """Register the class as the event of this action; `log` is its log name if that differs."""
         super().__init_subclass__()
         if action is not None:
             cls.action = action
@@ -50,12 +49,12 @@ class HistoryEvent(Occurrence):
 
     @property
     def sentence(self) -> str | None:
-        """What happened, for people; None where the action says all."""
+        """A sentence for people, or None if the action says everything."""
         return None if self.words is None else self.words.format_map(vars(self))
 
 
 class _WithReason(HistoryEvent):
-    """What happened for a reason, in words for people, or None."""
+    """An event with a reason, in words for people, or None."""
 
     reason: str | None = None
 
@@ -66,11 +65,11 @@ class _WithReason(HistoryEvent):
 
 
 class Checkpoint(HistoryEvent):
-    """What may be gone back to: the session as it stands, with its workspace.
+    """A state to return to: the session as it is, with its workspace.
 
     Attributes:
         snapshot: The snapshot of the workspace, or None.
-        unkept: Why there is none although there should be, or None.
+        unkept: Why a snapshot that should exist is missing, or None.
     """
 
     snapshot: str | None = field(default=None, metadata=_WHERE_GIVEN)
@@ -92,10 +91,10 @@ class SessionDescribed(HistoryEvent, action="session_described"):
 
     Attributes:
         changed: Which of "title", "tags" and "metadata".
-        title: The title as it is then, or None.
-        tags: The tags as they are then.
-        metadata_set: The fields of the metadata that have a new value.
-        metadata_removed: Those that it has no more.
+        title: The title after the change, or None.
+        tags: The tags after the change.
+        metadata_set: The metadata fields with a new value.
+        metadata_removed: The metadata fields that were removed.
     """
 
     changed: tuple[str, ...] = ()
@@ -106,7 +105,7 @@ class SessionDescribed(HistoryEvent, action="session_described"):
 
     @property
     def sentence(self) -> str:
-        """What was changed, and to what."""
+        """What changed, with the new values."""
         said = []
         if "title" in self.changed:
             said.append("no title" if self.title is None else f"title: {self.title}")
@@ -123,11 +122,11 @@ class SessionPaused(_WithReason, action="session_paused"):
     """A session stopped until it is resumed.
 
     Attributes:
-        cause: The reason for programs ("budget", "person", "agent", …), or None.
-        question_id: The question whose answer it waits for, or None.
-        missing_tokens: By how much the budget has to be extended first, in tokens, or None.
-        back_to: The phase that a person may decide to go back to, or None.
-        needs_retry: Whether only `retry` begins another attempt; `resume` would be refused.
+        cause: The reason as a word for programs ("budget", "person", "agent", …), or None.
+        question_id: The question that it waits for, or None.
+        missing_tokens: The budget extension that is needed first, in tokens, or None.
+        back_to: The phase that a person may choose to return to, or None.
+        needs_retry: Whether `retry` is required for another attempt; `resume` would be refused.
     """
 
     cause: str | None = None
@@ -157,9 +156,9 @@ class WorkspacePrepared(Checkpoint, action="workspace_prepared"):
     """The workspace was made of a commit of a person's repository.
 
     Attributes:
-        base: The commit.
+        base: The commit's id.
         revision: How the person named it.
-        with_uncommitted: Whether the uncommitted work of their checkout was taken, too.
+        with_uncommitted: Whether uncommitted work of their checkout was included.
     """
 
     base: str = ""
@@ -168,7 +167,7 @@ class WorkspacePrepared(Checkpoint, action="workspace_prepared"):
 
     @property
     def sentence(self) -> str:
-        """Which commit."""
+        """The commit."""
         also = " with uncommitted work" if self.with_uncommitted else ""
         return f"{self.revision} ({self.base[:12]}){also}"
 
@@ -178,10 +177,10 @@ class BackAtCheckpoint(HistoryEvent):
 
     Attributes:
         checkpoint: The checkpoint's number.
-        position: The last entry of the history that counts on, from 0: the checkpoint's.
-        attempt: Which attempt at the phase it was.
-        succeeded: Whether that had succeeded; None where it had no result.
-        snapshot: What the workspace is again.
+        position: The last history entry that still counts, from 0: the checkpoint's.
+        attempt: The attempt at the phase then.
+        succeeded: Whether that attempt had succeeded; None if it had no result.
+        snapshot: The snapshot that the workspace is restored to.
     """
 
     words = "checkpoint {checkpoint} (snapshot {snapshot:.12})"
@@ -200,8 +199,9 @@ class SessionForked(BackAtCheckpoint, action="session_forked"):
     """The session began at a checkpoint of another one, whose history stands before this.
 
     Attributes:
-        parent_id: The other session.
-        parent_entries: How many entries its history had by then, those after the checkpoint too.
+        parent_id: The parent session.
+        parent_entries: The length of the parent's history then, entries after the checkpoint
+            included.
     """
 
     words = "from {parent_id} at checkpoint {checkpoint}"
@@ -220,7 +220,7 @@ class PhaseAdvanced(Checkpoint, action="phase_advanced"):
 
     @property
     def sentence(self) -> str:
-        """From where to where."""
+        """The old phase and the new one."""
         before = f"from {self.from_phase} " if self.from_phase else ""
         return f"{before}to {self.to_phase}"
 
@@ -233,7 +233,7 @@ class PhaseRetried(HistoryEvent, action="phase_retried"):
 
     @property
     def sentence(self) -> str:
-        """Which attempt, and what is different."""
+        """The attempt's number and what is different."""
         return f"attempt {self.attempt}" + (f": {self.reason}" if self.reason else "")
 
 
@@ -246,7 +246,7 @@ class InputsPlaced(HistoryEvent, action="inputs_placed"):
 
     Attributes:
         paths: Their paths.
-        snapshot: The workspace with them, where another machine may need it; it is no checkpoint.
+        snapshot: A snapshot that includes them, if another machine may need it; not a checkpoint.
     """
 
     paths: tuple[str, ...] = ()
@@ -254,7 +254,7 @@ class InputsPlaced(HistoryEvent, action="inputs_placed"):
 
     @property
     def sentence(self) -> str:
-        """Which ones."""
+        """The paths."""
         return ", ".join(self.paths)
 
 
@@ -262,12 +262,12 @@ class AgentAnswered(HistoryEvent, action="agent_answered"):
     """An agent's answer, or its failure, is stored and its tokens are charged.
 
     Attributes:
-        call: Which call of the attempt, from 1.
-        tokens: What it cost, in tokens.
-        usage: The same by kind ("input", "output").
-        estimated: Whether that was estimated.
-        answer_sha256: The digest of the answer's text, or None where there is none.
-        failure: Why there is none, or None.
+        call: The call's number in the attempt, from 1.
+        tokens: The tokens charged.
+        usage: The tokens by kind ("input", "output").
+        estimated: Whether the tokens are an estimate.
+        answer_sha256: The digest of the answer's text, or None without an answer.
+        failure: Why there is no answer, or None.
     """
 
     call: int | None = None
@@ -281,7 +281,7 @@ class AgentAnswered(HistoryEvent, action="agent_answered"):
 
     @property
     def sentence(self) -> str:
-        """Which call, its cost, its time, and the digest or the failure."""
+        """The call's number, its cost and duration, and the digest or the failure."""
         kinds = f"{self.usage.get('input', 0)} in, {self.usage.get('output', 0)} out"
         facts = (
             f"call {self.call}: {self.tokens} tokens "
@@ -299,8 +299,8 @@ class GateJudged(EventValue):
     Attributes:
         gate: The kind of gate.
         summary: The verdict on one line.
-        evidence: The session's file that holds all of the evidence, or None where there is none.
-        counts: What it counted ("collected", "passed", "failed", …).
+        evidence: The session's file with the complete evidence, or None.
+        counts: Its counts by name ("collected", "passed", "failed", …).
     """
 
     gate: str
@@ -314,13 +314,13 @@ class PhaseEnded(Checkpoint):
     """An attempt at a phase has its result.
 
     Attributes:
-        attempt: Which attempt, from 1.
-        seconds: How long the code, or the gate, ran; None where it was not measured.
-        tokens: What the attempt cost: with what its answers were charged, where agents gave them.
-        trapped: Which limit ended it, or None.
-        fuel: What it consumed, or None.
-        problem: Why it is no success, or None.
-        verdict: What the gate said, where there was one.
+        attempt: The attempt's number, from 1.
+        seconds: How long the code or the gate ran; None if not measured.
+        tokens: The attempt's cost, with the tokens charged for agents' answers.
+        trapped: The limit that ended it, or None.
+        fuel: The fuel consumed, or None.
+        problem: Why it is not a success, or None.
+        verdict: The gate's verdict, if there was a gate.
     """
 
     attempt: int | None = None
@@ -361,7 +361,7 @@ class BudgetCrossed(HistoryEvent):
 
     @property
     def sentence(self) -> str:
-        """How much is used."""
+        """The used part of the budget."""
         percent = self.tokens_used / self.total_budget * 100 if self.total_budget else 0.0
         return f"{self.tokens_used:,} of {self.total_budget:,} tokens used ({percent:.0f} %)"
 
@@ -393,7 +393,7 @@ class AgentStarted(OfAgent, action="agent_started"):
     """A conversation of an agent program works on the session from now on.
 
     Attributes:
-        source: How it began: "startup", "resume", "clear", …
+        source: How it started: "startup", "resume", "clear", …
     """
 
     words = "{program} {agent_session} ({source})"
@@ -420,7 +420,7 @@ class AgentEdited(OfAgent, action="agent_edited"):
     Attributes:
         path: The file, relative to the project.
         change: "created" or "modified".
-        sha256: The digest of its content, or None where it could not be read.
+        sha256: The digest of its content, or None if it could not be read.
     """
 
     path: str = ""
@@ -451,10 +451,10 @@ class AgentUsage(OfAgent, action="agent_usage"):
     """Tokens that an agent program reported were charged.
 
     Attributes:
-        tokens: What was charged.
-        total: All that the program had reported of the conversation by then, charged here or not:
-            what is charged next is what it reports beyond that.
-        models: What was charged, by model.
+        tokens: The tokens charged.
+        total: All tokens that the program had reported for the conversation so far, charged here or
+            not; the next charge is the excess over this.
+        models: The tokens charged, by model.
     """
 
     tokens: int = 0
@@ -463,7 +463,7 @@ class AgentUsage(OfAgent, action="agent_usage"):
 
     @property
     def sentence(self) -> str:
-        """How many tokens, by model."""
+        """The tokens charged, by model."""
         models = ", ".join(f"{name} {count:,}" for name, count in sorted(self.models.items()))
         return f"{self.tokens:,} tokens of {self.program}{f' ({models})' if models else ''}"
 
@@ -473,9 +473,9 @@ class AgentGateJudged(OfAgent, action="agent_gate"):
 
     Attributes:
         passed: Whether it passed.
-        number: Which time since the person's last prompt, from 1.
+        number: The count of such verdicts since the person's last prompt, from 1.
         summary: The verdict on one line.
-        evidence: The end of the command's output, where it failed.
+        evidence: The end of the command's output, if it failed.
     """
 
     passed: bool = False
@@ -485,7 +485,7 @@ class AgentGateJudged(OfAgent, action="agent_gate"):
 
     @property
     def sentence(self) -> str:
-        """The verdict, and the evidence of a failure."""
+        """The verdict, with the evidence of a failure."""
         return f"{self.summary}\n{self.evidence}" if self.evidence else self.summary
 
 
@@ -496,9 +496,9 @@ class PersonAnswer(EventValue):
     """What a person answered to one question: a part of `QuestionAnswered`.
 
     Attributes:
-        question_index: Which question, from 0.
+        question_index: The question's index, from 0.
         selected: The chosen labels, in the person's order.
-        text: Own words, or None.
+        text: The person's own words, or None.
     """
 
     question_index: int
@@ -510,7 +510,7 @@ class QuestionAsked(HistoryEvent, action="question_asked"):
     """A question is about to be put to a person.
 
     Attributes:
-        key: What it was asked under; None where an agent program asked it and the hook recorded it.
+        key: The key it was asked under; None if an agent program asked it and the hook recorded it.
         prompts: The questions.
     """
 
@@ -539,11 +539,11 @@ class QuestionEnded(HistoryEvent):
 
     Attributes:
         outcome: "answered", "rejected", "timed_out" or "abandoned".
-        question_id: The id they were asked under.
-        reason: Why it was rejected, or ended without an answer, or None.
-        text: The answers as a model reads them; empty unless answered.
-        answers: The answers; empty unless answered, and where the hook recorded it, which has only
-            the text.
+        question_id: The questions' id.
+        reason: Why it was rejected or ended without an answer, or None.
+        text: The answers as text for a model; empty unless answered.
+        answers: The answers; empty unless answered, or if the hook recorded it (it has only the
+            text).
     """
 
     outcome: ClassVar[str]
@@ -591,8 +591,8 @@ class QuestionAbandoned(QuestionEnded, action="question_abandoned"):
 
 
 EVENTS: Final[Mapping[str, type[HistoryEvent]]] = MappingProxyType(_events)
-"""Every event by its action."""
+"""All events by action."""
 QUESTION_ENDINGS: Final[Mapping[str, type[QuestionEnded]]] = MappingProxyType(
     {one.outcome: one for one in _events.values() if issubclass(one, QuestionEnded)}
 )
-"""The event of each way in which a question ends, by the outcome."""
+"""The event class for each `outcome` of a question."""

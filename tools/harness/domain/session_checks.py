@@ -1,4 +1,4 @@
-"""What is wrong with a value of a session, in words; pure.
+"""Finds what is wrong with a session's values, in words; pure.
 
 Each check returns the faults that it found, so that all of them can be reported at once.
 """
@@ -27,21 +27,21 @@ MAX_GOAL_CHARS: Final = 4000
 MAX_COUNT: Final = 2**63 - 1
 """Largest token count, attempt or revision."""
 
-# Not compiled here: `re` keeps what it compiled, and most processes need neither.
+# Not compiled here: `re` caches compiled patterns, and most processes need neither.
 _SURROGATE: Final = "[\ud800-\udfff]"
 _CONTROL: Final = "[\x00-\x1f\x7f-\x9f\u2028\u2029]"
 
 
 class InvalidSession(HarnessError, ValueError, kind=ErrorKind.USAGE):
-    """A session, or a part of one, breaks the rules of the domain."""
+    """A session, or a part of one, violates the rules of the domain."""
 
     message = "{faults:;}"
     faults: Sequence[str]
-    """Everything that is wrong, each as "field: what is wrong"."""
+    """Every fault, each as "field: what is wrong"."""
 
 
 class InvalidSessionId(InvalidSession, InvalidIdentifier):
-    """A text that is not a session's id, and so never becomes a path."""
+    """Text that is not a session id; it never becomes a path."""
 
     faults: Sequence[str] = ()
 
@@ -54,14 +54,14 @@ class InvalidSessionId(InvalidSession, InvalidIdentifier):
 
 
 class ImmutableSessionId(InvalidSession, FrozenInstanceError):
-    """A session's id was to be changed; a session keeps the one that it was created under."""
+    """An attempt to change a session's id, which is fixed at creation."""
 
     session_id: str
     faults: Sequence[str] = ("session_id: can't be changed; nothing was",)
 
 
 def validate_session_id(session_id: object) -> str:
-    """Return `session_id` if it is one.
+    """Return `session_id` if it is a valid session id.
 
     Raises:
         InvalidSessionId: It is not; it was not used for anything.
@@ -78,7 +78,7 @@ def check(faults: list[str]) -> None:
 
 
 def in_utc(value: datetime) -> datetime:
-    """Return a time in UTC; what is no time, or has none in UTC, is left for `time_fault`."""
+    """Return a time in UTC; anything else is returned unchanged, for `time_fault` to report."""
     try:
         return as_utc(value)
     except (AttributeError, TypeError, OverflowError, ValueError):
@@ -91,7 +91,7 @@ def id_fault(value: object) -> list[str]:
 
 
 def time_text(value: datetime) -> str:
-    """Return a time as JSON has it: ISO 8601, to the microsecond, with its offset."""
+    """Return a time as JSON writes it: ISO 8601, to the microsecond, with its offset."""
     return value.isoformat(timespec="microseconds")
 
 
@@ -107,12 +107,12 @@ def time_fault(name: str, value: object, *, optional: bool = False) -> list[str]
 
 
 def with_type(value: object) -> str:
-    """Return a value as it may stand in a message, with its type."""
+    """Return a value and its type, as text for a message."""
     return f"{type(value).__name__} {shown(value)}"
 
 
 def storable(text: str) -> str:
-    """Spell out what UTF-8 can't hold."""
+    """Escape characters that UTF-8 can't encode."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -145,7 +145,7 @@ def name_fault(name: str, value: object, *, optional: bool) -> list[str]:
 
 @lru_cache(maxsize=512)
 def _is_sound_name(value: str) -> bool:
-    """Return whether nothing is wrong with a name; remembered, for a session has few of them."""
+    """Return whether a name is valid; cached, since a session has few names."""
     return (
         not text_fault("", value, optional=False, limit=MAX_NAME_CHARS)
         and bool(value.strip())
@@ -170,7 +170,7 @@ def path_fault(name: str, value: object) -> list[str]:
 
 
 def input_faults(files: object) -> list[str]:
-    """Return what is wrong with the files that code is to find in its workspace."""
+    """Return what is wrong with the input files for code in a workspace."""
     if not isinstance(files, Mapping):
         return [f"files: expected paths with bytes or text, got {with_type(files)}"]
     faults = []
@@ -213,12 +213,12 @@ def clean_up_faults(days: object, dry_run: object) -> list[str]:
 
 
 def list_fault(name: str, value: object) -> list[str]:
-    """Return what is wrong with a list, its items aside."""
+    """Return what is wrong with a list, apart from its items."""
     return [] if isinstance(value, list) else [f"{name}: expected a list, got {with_type(value)}"]
 
 
 def item_faults(name: str, items: object, kind: type) -> list[str]:
-    """Return which items of a list are not of the kind that it holds."""
+    """Return which items of a list have the wrong type."""
     if not isinstance(items, list) or set(map(type, items)) <= {kind}:
         return []
     return [

@@ -1,10 +1,10 @@
-"""What a session carries for its user: title, tags, metadata, workflow state, parent; pure.
+"""User data of a session: title, tags, metadata, workflow state, parent; pure.
 
-Each is a value that can't be changed in place, so that what was checked stays what it is. The
-harness keeps and shows them, and decides nothing by them.
+Each value is immutable, so what was checked stays valid. The harness stores and shows them and
+bases no decision on them.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -16,26 +16,26 @@ from .entry_data import DataBounds, EntryData, freeze
 from .session_checks import name_fault, with_type
 
 MAX_TAGS: Final = 32
-"""How many tags a session may have."""
+"""Most tags of a session."""
 MAX_TAG_CHARS: Final = 64
 """Longest tag."""
 MAX_METADATA_BYTES: Final = 16 * 1024
-"""How large the metadata may be, as JSON in UTF-8."""
+"""Largest metadata, as JSON in UTF-8."""
 MAX_WORKFLOW_STATE_BYTES: Final = 256 * 1024
-"""How large the workflow state may be, as JSON in UTF-8; each save writes it."""
+"""Largest workflow state, as JSON in UTF-8; each save writes it."""
 MAX_DIGITS: Final = 300
-"""How many digits a whole number in metadata or the workflow state may have."""
+"""Most digits of a whole number in metadata or the workflow state."""
 
 
 class Metadata(EntryData):
-    """The metadata of a session: a mapping that can't be changed in place, of what JSON has."""
+    """The metadata of a session: an immutable mapping of JSON values."""
 
     __slots__ = ()
     _refusal: ClassVar[str] = "metadata can't be changed in place; SessionManager.describe() does"
 
 
 class WorkflowState(EntryData):
-    """The workflow state of a session: a mapping that can't be changed in place, as JSON has it."""
+    """The workflow state of a session: an immutable mapping of JSON values."""
 
     __slots__ = ()
     _refusal: ClassVar[str] = (
@@ -45,13 +45,13 @@ class WorkflowState(EntryData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLabels:
-    """What a session is begun with besides its work; checked when the session is made.
+    """Descriptive fields of a new session; checked when the session is created.
 
     Attributes:
-        title: What people call it, or None.
-        tags: Words that it is found by.
-        metadata: What its user keeps with it.
-        parent_id: The session that it is made from, or None.
+        title: Its name for people, or None.
+        tags: Words to find it by.
+        metadata: The user's own data.
+        parent_id: The session that it was made from, or None.
     """
 
     title: str | None = None
@@ -82,7 +82,7 @@ def title_fault(value: object) -> list[str]:
 
 
 def sorted_tags(given: object) -> tuple[tuple[str, ...], list[str]]:
-    """Return tags, each once and sorted, and everything that is wrong with them."""
+    """Return the tags sorted and without duplicates, and every fault found in them."""
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         return (), [f"tags: expected several names, got {with_type(given)}"]
     tags = list(given)
@@ -106,7 +106,7 @@ def _tag_fault(tag: object) -> list[str]:
 
 
 def tags_fault(value: object) -> list[str]:
-    """Return what is wrong with the tags of a session, which are sorted, each once."""
+    """Return what is wrong with a session's tags, which are sorted and unique."""
     if value == () and type(value) is tuple:
         return []
     found, faults = sorted_tags(value)
@@ -127,7 +127,7 @@ def _frozen(name: str, max_bytes: int, bounds: DataBounds, given: object) -> tup
 
 
 frozen_metadata: Final = partial(_frozen, "metadata", MAX_METADATA_BYTES, METADATA_BOUNDS)
-"""Return metadata that can't be changed any more, and everything that is wrong with it."""
+"""Return immutable metadata, and every fault found in it."""
 
 SETTLED: Final[Mapping[str, Callable[[object], tuple[Any, list[str]]]]] = {
     "tags": sorted_tags,
@@ -136,12 +136,12 @@ SETTLED: Final[Mapping[str, Callable[[object], tuple[Any, list[str]]]]] = {
         _frozen, "workflow_state", MAX_WORKFLOW_STATE_BYTES, WORKFLOW_STATE_BOUNDS
     ),
 }
-"""The fields that are copied, when they are set, into what can't be changed in place.
+"""Fields whose values are copied into immutable ones when they are set.
 
-Each by what returns its value so, and everything that is wrong with it.
+Each maps to a function that returns the immutable value and every fault found in it.
 """
 
 
 def data_fault(name: str, value: object) -> list[str]:
-    """Return what is wrong with a session's own data; nothing is with what was frozen."""
+    """Return what is wrong with a session's own data; frozen data is always valid."""
     return SETTLED[name](value)[1]

@@ -1,6 +1,6 @@
-"""How a session's title, tags and metadata change: what is left out stays as it is; pure."""
+"""Changes of a session's title, tags and metadata; omitted fields stay unchanged; pure."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 import json
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ from .session_data import (
 
 
 class Unchanged(Enum):
-    """Stands for what is to stay as it is, where None would take it away."""
+    """Marks an argument as "leave unchanged", where None would remove the value."""
 
     UNCHANGED = "unchanged"
 
@@ -29,7 +29,7 @@ UNCHANGED: Final = Unchanged.UNCHANGED
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What people call a session, find it by and keep with it.
+    """A session's title, tags and metadata.
 
     Attributes:
         title: Its title, or None.
@@ -44,15 +44,15 @@ class Description:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescriptionChange:
-    """A change of a description. Removals come first, so a field can be removed and set anew.
+    """A change of a description; removals come first, so a field can be removed and set again.
 
     Attributes:
-        title: The new title; None takes it away.
-        tags: All tags from now on; None leaves those that there are.
-        add_tags: Tags to add; those that it has already stay.
-        remove_tags: Tags to take away; those that it has not are no fault.
-        metadata: Fields to set; the others stay. A field's value is replaced whole.
-        remove_metadata: Names of fields to take away; those that it has not are no fault.
+        title: The new title; None removes it.
+        tags: The complete new tags; None leaves them unchanged.
+        add_tags: Tags to add; existing ones are ignored.
+        remove_tags: Tags to remove; missing ones are ignored.
+        metadata: Fields to set; the others stay. Each value is replaced, not merged.
+        remove_metadata: Names of fields to remove; missing ones are ignored.
     """
 
     title: str | Unchanged | None = UNCHANGED
@@ -63,7 +63,7 @@ class DescriptionChange:
     remove_metadata: Iterable[str] = ()
 
     def of(self, before: Description) -> tuple[Description, list[str]]:
-        """Return the description after the change, and everything that is wrong with it."""
+        """Return the description after the change, and every fault found in it."""
         title = before.title if isinstance(self.title, Unchanged) else self.title
         tags, faults = self._tags(before.tags)
         metadata, wrong = self._metadata(before.metadata)
@@ -89,15 +89,15 @@ class DescriptionChange:
 
 
 def merged(before: Mapping[str, Any], given: object, removed: Iterable[str]) -> dict[str, Any]:
-    """Return fields after some were removed and then some were set; the others stay.
+    """Return the fields after removals and then settings; the others stay.
 
     Args:
-        before: The fields as they are.
-        given: What is set; the value of each is replaced whole.
-        removed: Names of what is removed, or one; those that are not there are no fault.
+        before: The current fields.
+        given: The fields to set; each value is replaced, not merged.
+        removed: One name, or several, of fields to remove; missing ones are ignored.
 
     Raises:
-        InvalidSession: `given` is no mapping.
+        InvalidSession: `given` is not a mapping.
     """
     if not isinstance(given, Mapping):
         raise InvalidSession([f"values: expected a mapping, got {with_type(given)}"])
@@ -106,10 +106,10 @@ def merged(before: Mapping[str, Any], given: object, removed: Iterable[str]) -> 
 
 
 def described_event(before: Description, after: Description) -> SessionDescribed | None:
-    """Return the event of a change; None where nothing has changed.
+    """Return the event of a change, or None if nothing changed.
 
-    It has the title and the tags as they are then, and of the metadata the names of the fields that
-    changed: their values are in the session.
+    It has the new title and tags, but only the names of the metadata fields that changed: their
+    values are in the session.
     """
     changed = [name for name in ("title", "tags") if getattr(before, name) != getattr(after, name)]
     fields = _as_json(after.metadata)
@@ -130,5 +130,5 @@ def described_event(before: Description, after: Description) -> SessionDescribed
 
 
 def _as_json(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Return each field's value as JSON: 1, 1.0 and true are equal, and not the same."""
+    """Return each field's value as JSON, since 1, 1.0 and true are equal but not the same."""
     return {name: json.dumps(one) for name, one in metadata.items()}

@@ -1,9 +1,9 @@
-"""What a session's record consists of: the files made, and the entries of its history; pure.
+"""The parts of a session's record: artifacts and history entries; pure.
 
-Both are values: checked when they are built, all that is wrong reported at once, and never changed.
+Both are immutable values, checked when they are built; every fault is reported at once.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,11 +37,11 @@ class SessionArtifact:
     """A file that the work created or modified.
 
     Attributes:
-        path: Relative to the workspace, with `/`, never leading out of it.
+        path: Relative to the workspace, with `/`, never outside of it.
         artifact_type: "created" or "modified".
         timestamp: When it was recorded, in UTC.
         phase: The phase that made it, or None.
-        newer_fields: Fields that a newer version wrote, as YAML; kept for it.
+        newer_fields: Fields that a newer version wrote, as YAML; saves write them back.
     """
 
     path: str
@@ -65,7 +65,7 @@ class SessionArtifact:
             raise InvalidSession(faults)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the artifact as JSON has it, a fresh copy."""
+        """Return the artifact as a new dict of JSON values."""
         return {
             "path": self.path,
             "artifact_type": self.artifact_type,
@@ -82,9 +82,9 @@ class SessionHistory:
         timestamp: When it happened, in UTC.
         action: What happened ("session_created", "phase_advanced", …).
         phase: The phase it happened in, or None.
-        details: More to say to people, of any length, or None.
-        newer_fields: Fields that a newer version wrote, as YAML; kept for it.
-        data: The same for programs: a mapping as JSON has it, which can't be changed.
+        details: More text for people, of any length, or None.
+        newer_fields: Fields that a newer version wrote, as YAML; saves write them back.
+        data: The same for programs: an immutable mapping of JSON values.
     """
 
     timestamp: datetime
@@ -111,7 +111,7 @@ class SessionHistory:
             raise InvalidSession(faults)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the entry as JSON has it, a fresh copy."""
+        """Return the entry as a new dict of JSON values."""
         return {
             "timestamp": time_text(self.timestamp),
             "action": self.action,
@@ -129,16 +129,16 @@ class SessionHistory:
         *,
         details: str | None = None,
     ) -> Self:
-        """Make the entry of an event.
+        """Return the history entry of an event.
 
         Args:
             event: What happened.
-            timestamp: When.
+            timestamp: When it happened.
             phase: The phase it happened in, or None.
-            details: What people read of it; by default the event's own sentence.
+            details: Text for people; by default the event's own sentence.
 
         Raises:
-            InvalidSession: With everything that is wrong.
+            InvalidSession: A value is invalid; every fault is listed.
         """
         text = event.sentence if details is None else details
         return cls(timestamp, event.action, phase, text, data=data_of(event))
@@ -153,17 +153,17 @@ class SessionHistory:
         *,
         tokens: int = 0,
     ) -> Self:
-        """Make the entry of a caller's note, which is no event, whatever its action.
+        """Return the history entry of a caller's note, which is not an event, whatever its action.
 
         Args:
             action: What happened.
-            timestamp: When.
+            timestamp: When it happened.
             phase: The phase it happened in, or None.
-            details: More to say, or None.
+            details: More text for people, or None.
             tokens: What it cost.
 
         Raises:
-            InvalidSession: With everything that is wrong.
+            InvalidSession: A value is invalid; every fault is listed.
         """
         data: Mapping[str, Any] = NOTE if action in EVENTS else NO_DATA
         if tokens:
@@ -172,7 +172,7 @@ class SessionHistory:
 
     @property
     def event(self) -> HistoryEvent | None:
-        """What happened, with its fields; None for a note."""
+        """The event with its fields; None for a note."""
         return event_from(self.action, cast(EntryData, self.data))
 
     @property
@@ -184,9 +184,9 @@ class SessionHistory:
 def newest_events(
     history: Sequence[SessionHistory], *kinds: type[_Event]
 ) -> Iterator[tuple[int, _Event]]:
-    """Go through the events of some kinds, newest first, each behind its position in the history.
+    """Yield the events of some kinds, newest first, each with its position in the history.
 
-    The entries of other kinds are not decoded.
+    Entries of other kinds are not decoded.
     """
     for position in reversed(range(len(history))):
         entry = history[position]
@@ -195,10 +195,11 @@ def newest_events(
 
 
 def _of_columns(kind: type[_Kind]) -> Callable[..., list[_Kind]]:
-    """Return what makes values of a class whose fields are judged already, a field at a time.
+    """Return a function that builds many values of a class from checked fields, column by column.
 
-    Its arguments: how many values, then for each field, in their order, what each of them has. An
-    entry of a long history costs a quarter so of what it costs by the constructor, which judges it.
+    Its arguments are the number of values, then one column per field, in the fields' order. This
+    takes a quarter of the time of the constructor, which checks each value; it matters for long
+    histories.
     """
     setters = [vars(kind)[one.name].__set__ for one in fields(cast(Any, kind))]
 
@@ -212,6 +213,6 @@ def _of_columns(kind: type[_Kind]) -> Callable[..., list[_Kind]]:
 
 
 sound_entries: Final = _of_columns(SessionHistory)
-"""Make entries of values that the caller has judged, as a reader of many does."""
+"""Build entries from values that the caller has checked, as bulk readers do."""
 sound_artifacts: Final = _of_columns(SessionArtifact)
-"""Make artifacts likewise."""
+"""Build artifacts likewise."""

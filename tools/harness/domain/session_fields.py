@@ -1,10 +1,10 @@
-"""The fields of a session and of its parts, in the order of its file: one table for all of them.
+"""The fields of a session and of its parts, in file order: one table for all of them.
 
-The checks of `SessionContext`, the readers of documents, the published schema and the rows of a
-database follow from it; pure.
+The checks of `SessionContext`, the document readers, the published schema and the database rows
+all derive from it; pure.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -41,7 +41,7 @@ from .token_budget import TokenBudget
 
 
 class Kind(Enum):
-    """What a field holds."""
+    """The type of a field's value."""
 
     ID = "a session's id"
     NAME = "one line"
@@ -59,18 +59,18 @@ class Kind(Enum):
 
 
 class Field(NamedTuple):
-    """A field.
+    """A field of a session or of one of its parts.
 
     Attributes:
         name: Its name, in documents too.
-        kind: What it holds.
-        required: Whether every document has it, a minimal one too.
+        kind: The type of its value.
+        required: Whether every document has it, even a minimal one.
         nullable: Whether it may be null.
-        default: What it is in a document without it.
+        default: Its value in a document without it.
         least: The smallest whole number.
         most: The most characters, or None.
         bounds: The bounds of data.
-        other: Another name that documents use.
+        other: Another name for it in documents.
     """
 
     name: str
@@ -158,7 +158,7 @@ def _budget_fault(value: object) -> list[str]:
 
 
 def _check_of(field: Field) -> Callable[[Any], list[str]]:
-    """Return what judges the values of a field that are not null where they may be."""
+    """Return the check for a field's values; nulls of a nullable field never reach it."""
     name, kind = field.name, field.kind
     checks: Mapping[Kind, Callable[[Any], list[str]]] = {
         Kind.ID: partial(_id_fault, name),
@@ -179,16 +179,16 @@ def _check_of(field: Field) -> Callable[[Any], list[str]]:
 _CHECKS: Final = tuple((one.nullable, _check_of(one)) for one in SESSION)
 _BUDGET_AT: Final = [one.kind for one in SESSION].index(Kind.BUDGET)
 field_values: Final = attrgetter(*[one.name for one in SESSION])
-"""Return the values of a session's fields, in their order."""
+"""Return the values of a session's fields, in table order."""
 
 
 def field_faults(values: Sequence[Any], judged: Sequence[object]) -> list[str]:
-    """Return what is wrong with the fields of a session, each by itself.
+    """Return what is wrong with each field of a session on its own.
 
     Args:
         values: The values, as `field_values` returns them.
-        judged: Values that nothing was wrong with; a field that still has the same object is not
-            judged again, but for the budget, the one value that can be changed in place.
+        judged: Values already found valid; a field that still holds the same object is not checked
+            again, except the budget, the one value that can change in place.
     """
     faults: list[str] = []
     for at, ((nullable, judge), value) in enumerate(zip(_CHECKS, values, strict=True)):
@@ -200,12 +200,12 @@ def field_faults(values: Sequence[Any], judged: Sequence[object]) -> list[str]:
 
 
 def as_json(field: Field, value: Any) -> Any:
-    """Return a field's value as JSON has it, a fresh copy."""
+    """Return a new copy of a field's value in JSON's types."""
     return None if value is None else _AS_JSON.get(field.kind, _same)(value)
 
 
 def as_column(field: Field, value: Any) -> Any:
-    """Return a field's value as a column of a database has it."""
+    """Return a field's value for a database column."""
     if field.kind is Kind.STATE:
         return value.value
     if field.kind is Kind.COUNT:

@@ -1,13 +1,13 @@
-"""What happens around a session and is no event of its history, for log and observers; pure.
+"""Notices: what happens around a session and has no history entry, for log and observers; pure.
 
-`NoteRecorded` and `CheckpointReached` are read off entries all the same (`entry_events`); the
-others leave nothing in the history, and are told once.
+`NoteRecorded` and `CheckpointReached` are still derived from entries (`entry_events`); the others
+leave no trace in the history and are delivered once.
 
-With the events of `history_events` it is the closed set of what a `SessionObserver` is given. To
-add a field, give it a default, and name it on the page of events.
+Together with `history_events` this is the closed set of what a `SessionObserver` receives. To add a
+field, give it a default, and document it on the events page.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -25,7 +25,7 @@ class Notice(Occurrence):
     with_phase = False
 
     def __init_subclass__(cls, *, name: str) -> None:
-        """Make a class a notice of this name."""
+        """Register the class as the notice of this name."""
         super().__init_subclass__()
         cls.log_name = name
         _notices[name] = cls
@@ -52,10 +52,10 @@ class NoteRecorded(Notice, name="session.recorded"):
 
 
 class CheckpointReached(Notice, name="session.checkpoint"):
-    """A session is saved at a place that is worth going back to.
+    """A session was saved at a state worth returning to.
 
     Attributes:
-        entry: Which entry of the history says so, from 1.
+        entry: The number of its history entry, from 1.
     """
 
     with_phase = True
@@ -67,12 +67,12 @@ class SessionDeleted(Notice, name="session.deleted"):
 
 
 class SessionsCleanedUp(Notice, name="sessions.cleaned_up"):
-    """Old sessions were deleted, or would have been.
+    """Old sessions were deleted, or would have been in a dry run.
 
     Attributes:
-        days: How long ago they had ended, in days.
+        days: The minimum time since they ended, in days.
         dry_run: Whether nothing was deleted.
-        count: How many they are.
+        count: The number of sessions.
     """
 
     days: float = 0.0
@@ -84,7 +84,7 @@ class SessionsCleanedUp(Notice, name="sessions.cleaned_up"):
 
 
 class SessionPassedOver(Notice, name="session.unreadable"):
-    """A listing passed over a session that can't be read."""
+    """A listing skipped a session that can't be read."""
 
     level = "warning"
     error: str = ""
@@ -103,7 +103,7 @@ class SaveFailed(Notice, name="session.save_failed"):
 
     Attributes:
         path: The file.
-        operation: The step that the system refused.
+        operation: The step that failed.
         errno: The system's number of the error, or None.
     """
 
@@ -114,7 +114,7 @@ class SaveFailed(Notice, name="session.save_failed"):
 
 
 class QuestionNotWithdrawn(Notice, name="question.not_withdrawn"):
-    """A question of a session that has ended could not be ended with it."""
+    """A question of an ended session could not be withdrawn."""
 
     level = "warning"
     question_id: str = ""
@@ -136,7 +136,7 @@ class RunStarted(Notice, name="run.started"):
 
     Attributes:
         workflow: The workflow's name.
-        resumed: Whether the session was begun before this run.
+        resumed: Whether the session existed before this run.
     """
 
     workflow: str = ""
@@ -144,12 +144,12 @@ class RunStarted(Notice, name="run.started"):
 
 
 class AttemptStarted(Notice, name="attempt.started"):
-    """An attempt at a phase begins, or is continued.
+    """An attempt at a phase starts or continues.
 
     Attributes:
         round_number: How often the phase was entered, from 1.
-        position: Where the phase stands in the workflow, from 1.
-        total: How many phases the workflow has.
+        position: The phase's position in the workflow, from 1.
+        total: The number of phases of the workflow.
     """
 
     with_phase = True
@@ -163,8 +163,8 @@ class AgentCalled(Notice, name="agent.called"):
     """The agent is about to be asked.
 
     Attributes:
-        call: Which call of the attempt, from 1.
-        prompt_tokens: What the prompt takes at the most, in tokens.
+        call: The call's number in the attempt, from 1.
+        prompt_tokens: The most tokens that the prompt can take.
     """
 
     with_phase = True
@@ -189,7 +189,7 @@ class QuestionWaiting(Notice, name="question.waiting"):
     """Questions of a run wait for a person's answers.
 
     Attributes:
-        count: How many questions they are.
+        count: The number of questions.
     """
 
     with_phase = True
@@ -201,17 +201,17 @@ class QuestionWaiting(Notice, name="question.waiting"):
 
 
 class WebhookTest(Notice, name="webhook.test"):
-    """Somebody tries whether a webhook is reached; nothing happened to a session."""
+    """A test delivery to a webhook; nothing happened to a session."""
 
 
 NOTICES: Final[Mapping[str, type[Notice]]] = MappingProxyType(_notices)
-"""Every notice by its name."""
+"""All notices by name."""
 OBSERVED: Final[Mapping[str, type[Occurrence]]] = MappingProxyType(
-    # A checkpoint that was taken is observed as the notice, as every other checkpoint is.
+    # A taken checkpoint is observed as the notice, as every other checkpoint is.
     {
         one.log_name: one
         for one in (*EVENTS.values(), *_notices.values())
         if one is not CheckpointTaken
     }
 )
-"""Everything that observers are given, by its name."""
+"""Everything that observers receive, by name."""

@@ -1,4 +1,4 @@
-"""The port of those who observe sessions, and what they are given."""
+"""The port of session observers, and the events that they receive."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from .session_entries import SessionHistory
 from .session_notices import CheckpointReached, NoteRecorded
 
 EVENT_VERSION: Final = 1
-"""The version of `SessionEvent.to_dict`: another one where a field goes or means something else."""
+"""Version of `SessionEvent.to_dict`; it changes when a field is removed or changes its meaning."""
 
 
 class SessionEvent(EventValue):
-    """Something that happened, with when and where.
+    """Something that happened, with its time and place.
 
     Attributes:
-        session_id: The session; None where it is of no one session.
-        at: When, aware, in UTC.
+        session_id: The session; None if it concerns no single session.
+        at: The time, aware, in UTC.
         phase: The session's phase then, or None.
-        attempt: Which attempt at it, from 1, or None.
-        what: What happened: an event of `history_events` or a notice of `session_notices`, with
-            its fields.
+        attempt: The attempt at that phase, from 1, or None.
+        what: An event of `history_events` or a notice of `session_notices`, with its fields.
     """
 
     session_id: str | None
@@ -35,11 +34,11 @@ class SessionEvent(EventValue):
 
     @property
     def name(self) -> str:
-        """What happened, by its name in the log ("session.paused", "phase.failed", …)."""
+        """The log name of what happened ("session.paused", "phase.failed", …)."""
         return self.what.log_name
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the event as JSON has it.
+        """Return the event as a dict of JSON values.
 
         Fields that are too long or too private for a log are left out: prompts, answers, evidence.
         """
@@ -61,11 +60,11 @@ def _as_json(value: Any) -> Any:
 
 
 def occurrences(entry: SessionHistory, number: int) -> tuple[Occurrence, ...]:
-    """Return what an entry says happened, in order: one event or two.
+    """Return the events that an entry stands for, in order: one or two.
 
     Args:
         entry: The entry.
-        number: Which one of its history it is, from 1.
+        number: Its number in the history, from 1.
     """
     event = entry.event
     if event is None:
@@ -78,24 +77,24 @@ def occurrences(entry: SessionHistory, number: int) -> tuple[Occurrence, ...]:
 
 
 class SessionObserver(Protocol):
-    """Observes sessions: what happens to them, once it is on disk."""
+    """Receives what happens to sessions, once it is on disk."""
 
     def on_event(self, event: SessionEvent) -> None:
-        """Take an event.
+        """Handle an event.
 
-        It is called in the thread that leads the session, after the change is on disk and before
-        the call that made it returns; the events of a session come in their order. So it had
-        better be quick. What it raises is logged (`observer.failed`) and fails nothing, but for
-        what ends a program, as `KeyboardInterrupt` does. One observer of several managers may be
-        called by several threads at once.
+        Called in the thread that leads the session, after the change is on disk and before the call
+        that made it returns, so it should be quick. A session's events come in order. An exception
+        is logged (`observer.failed`) and fails nothing, except those that end a program, such as
+        `KeyboardInterrupt`. An observer shared by several managers may be called by several threads
+        at once.
         """
         ...
 
 
 @runtime_checkable
 class CatchesUp(Protocol):
-    """An observer that can be told of what other processes saved, too."""
+    """An observer that can also report what other processes saved."""
 
     def look(self) -> None:
-        """Take note that sessions changed; what there is to tell is told in the background."""
+        """Note that sessions changed; what is due is reported in the background."""
         ...

@@ -1,4 +1,4 @@
-"""The life cycle of a session: its states, what each allows, and what is refused; pure."""
+"""The life cycle of a session: its states, and what each allows and refuses; pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .history_events import (
 
 
 class SessionState(Enum):
-    """Where a session is in its life."""
+    """The state of a session in its life cycle."""
 
     ACTIVE = "active"
     PAUSED = "paused"
@@ -26,7 +26,7 @@ class SessionState(Enum):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing can happen to the session any more."""
+        """Whether no further step is possible."""
         return self in _TERMINAL
 
 
@@ -39,7 +39,7 @@ TRANSITIONS: Final[Mapping[tuple[SessionState, str], SessionState]] = {
     (SessionState.PAUSED, "resume"): SessionState.ACTIVE,
     (SessionState.PAUSED, "abort"): SessionState.ABORTED,
 }
-"""The life cycle, whole: what each state allows and where it leads. What is not here is refused."""
+"""The complete life cycle: allowed steps by state, with their targets; all others are refused."""
 
 STEPS: Final[Mapping[str, type[HistoryEvent]]] = {
     "pause": SessionPaused,
@@ -47,17 +47,17 @@ STEPS: Final[Mapping[str, type[HistoryEvent]]] = {
     "complete": SessionCompleted,
     "abort": SessionAborted,
 }
-"""The event of each step of the life cycle."""
+"""The event of each life-cycle step."""
 HISTORY_ACTIONS: Final[Mapping[str, str]] = {
     operation: kind.action for operation, kind in STEPS.items()
 }
-"""How each step is named in the history."""
+"""The history action of each step."""
 
 _LEADS_TO: Final = {operation: target for (_, operation), target in TRANSITIONS.items()}
 STATE_AFTER: Final[Mapping[str, SessionState]] = {
     HISTORY_ACTIONS[operation]: target for operation, target in _LEADS_TO.items()
 }
-"""The state that each transition's entry of the history leads to."""
+"""The state after each life-cycle entry of the history."""
 
 _REFUSED: Final[Mapping[str, str]] = {
     "advance_phase": "take session {} to another phase",
@@ -75,21 +75,21 @@ _REFUSED: Final[Mapping[str, str]] = {
     "append_entries": "add entries to session {}",
     "save": "save session {} so",
 }
-"""What is refused, in words; an operation of the life cycle is one already."""
+"""Refused operations in words; life-cycle steps are their own words."""
 
 
 class InvalidStateTransition(HarnessError, kw_only=True):
-    """The session's state does not allow what was asked."""
+    """The session's state does not allow the requested operation."""
 
     message = "cannot {refused}: it is {current_state}; {hint}. Nothing was changed."
     brief = "Cannot transition from {current_state} to {target_state}."
     session_id: str
     current_state: SessionState
-    """The state it is in, and stays in."""
+    """The session's state, which is unchanged."""
     operation: str
-    """What was asked ("pause", "record_tokens", …)."""
+    """The requested operation ("pause", "record_tokens", …)."""
     target_state: SessionState = SessionState.ACTIVE
-    """The state that was asked for, or that the operation leads to or needs."""
+    """The requested state, or the state that the operation leads to or requires."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -98,7 +98,7 @@ class InvalidStateTransition(HarnessError, kw_only=True):
 
     @property
     def refused(self) -> str:
-        """What was asked, in words."""
+        """The requested operation, in words."""
         words = _REFUSED.get(self.operation, f"{self.operation.replace('_', ' ')} session {{}}")
         return words.format(self.session_id)
 
@@ -113,4 +113,4 @@ class InvalidStateTransition(HarnessError, kw_only=True):
 
 
 class InvalidStateForPhaseAdvance(InvalidStateTransition):
-    """`advance_phase()` of a session that is not active."""
+    """`advance_phase()` on a session that is not active."""

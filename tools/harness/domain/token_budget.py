@@ -1,6 +1,6 @@
-"""How many tokens a session may cost and has cost; pure."""
+"""The token budget of a session; pure."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
@@ -13,7 +13,7 @@ WARNING_PERCENT: Final = 80.0
 
 
 class BudgetState(NamedTuple):
-    """A token budget at one moment. As a condition it is whether 80 % or more is spent.
+    """A token budget at one moment; true if 80 % or more is spent.
 
     Attributes:
         total_budget: Tokens allotted.
@@ -36,7 +36,7 @@ class BudgetState(NamedTuple):
         return self.is_warning
 
     def crossed_since(self, before: Self) -> list[BudgetCrossed]:
-        """Return which limits were crossed between an earlier state and this one."""
+        """Return the limits that were crossed between an earlier state and this one."""
         limits = (
             (self.is_warning > before.is_warning, WarningCrossed),
             (self.is_over_budget > before.is_over_budget, LimitCrossed),
@@ -52,13 +52,13 @@ class BudgetState(NamedTuple):
 class TokenBudget:
     """How many tokens the work may cost and how many it has cost.
 
-    What was spent is recorded as it was, over the budget too: the
-    record says what happened. It is `can_continue` that keeps a worker from overspending.
+    Spending is always recorded, even over the budget: the record shows what happened.
+    `can_continue` is what stops a worker from overspending.
 
     Attributes:
         total_budget: Tokens allotted, 1 or more.
         tokens_used: Tokens spent, 0 or more.
-        newer_fields: Fields that a newer version wrote, as YAML; kept for it.
+        newer_fields: Fields that a newer version wrote, as YAML; saves write them back.
     """
 
     total_budget: int = DEFAULT_TOKEN_BUDGET
@@ -69,7 +69,7 @@ class TokenBudget:
         check(self.faults())
 
     def faults(self) -> list[str]:
-        """Return everything that is wrong with it; empty when nothing is."""
+        """Return every fault of the budget; empty if it is valid."""
         return count_fault("token_budget.total_budget", self.total_budget, least=1) + count_fault(
             "token_budget.tokens_used", self.tokens_used, least=0
         )
@@ -100,7 +100,7 @@ class TokenBudget:
         return self.snapshot().is_over_budget
 
     def snapshot(self) -> BudgetState:
-        """Return the state of the budget now; 80 % is exact, in whole numbers."""
+        """Return the budget's current state; the 80 % limit is exact, in whole numbers."""
         total, used = self.total_budget, self.tokens_used
         return BudgetState(
             total_budget=total,
@@ -115,7 +115,7 @@ class TokenBudget:
         """Return whether what is left covers `required_tokens` (0 or more).
 
         Raises:
-            InvalidSession: `required_tokens` is no count.
+            InvalidSession: `required_tokens` is not a valid count.
         """
         require_count("required_tokens", required_tokens)
         return self.tokens_remaining >= required_tokens
@@ -124,7 +124,7 @@ class TokenBudget:
         """Add `tokens` (1 or more) to what was spent.
 
         Raises:
-            InvalidSession: `tokens` is no such count, or the sum is more than can be kept.
+            InvalidSession: `tokens` is not such a count, or the sum is too large.
         """
         require_count("tokens", tokens, least=1)
         require_count("token_budget.tokens_used", self.tokens_used + tokens)
@@ -134,7 +134,7 @@ class TokenBudget:
         """Add `additional_tokens` (1 or more) to what is allotted.
 
         Raises:
-            InvalidSession: `additional_tokens` is no such count, or the sum is too large.
+            InvalidSession: `additional_tokens` is not such a count, or the sum is too large.
         """
         require_count("additional_tokens", additional_tokens, least=1)
         total = self.total_budget + additional_tokens

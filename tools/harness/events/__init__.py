@@ -1,1 +1,1 @@
-"""What happened, told to others: the log, observers, spans, feeds and receivers."""
+"""Delivery of session events: the log, observers, spans, feeds and receivers."""

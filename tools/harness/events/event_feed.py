@@ -1,4 +1,4 @@
-"""What happened to sessions, one event after the other, from any place on: nothing is missed."""
+"""Feed of session events, one at a time, from any position on; nothing is missed."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from ..feed_port import Feed
 from ..views.entry_events import EntryEvent
 
 POLL_S: Final = 0.2
-"""How soon after an event a feed that waits has looked, in seconds, where a look costs little."""
+"""How soon after an event a waiting feed looks, in seconds, if looking is cheap."""
 _SHARE: Final = 0.05
-"""What looks may cost of one core: where one takes long, the next is later."""
+"""The largest share of one core that looks may take; slow looks are spaced out."""
 
 
 @define(eq=False)
 class EventFeed(Iterator[EntryEvent]):
-    """The events of sessions, in a loop that waits for the next one.
+    """Iterates over the events of sessions and waits for the next one.
 
-    Each event stands in the history of its session, so what was saved is found, whoever was killed
-    since; those of a session come in their order. `cursor` is where a later feed goes on: behind
-    the last event that was given out. An event may come twice over two feeds, under the same id.
-    What stands in no history, and sessions that were removed before they were looked at, are not
-    among the events.
+    Each event is read from its session's history, so what was saved is found even if its writer was
+    killed. A session's events come in order. `cursor` is where a later feed continues: after the
+    last event returned. Two feeds may return the same event, under the same id. Notices without a
+    history entry, and sessions removed before they were read, are not included.
 
     For one thread at a time. A cancelled operation ends the wait (`cancellation`).
 
     Args:
         feed: The store's feed.
-        timeout_s: How long to wait for the next event, in seconds: the loop ends then; for ever if
-            None, not at all with 0.
+        timeout_s: How long to wait for the next event, in seconds, before the loop ends; without
+            end if None, not at all with 0.
     """
 
     _feed: Feed
@@ -44,14 +43,14 @@ class EventFeed(Iterator[EntryEvent]):
 
     @property
     def cursor(self) -> str:
-        """The place behind the last event, as a text, with which another feed goes on from here."""
+        """The position after the last event, as text, from which another feed continues."""
         return self._feed.cursor
 
     @property
     def lags(self) -> bool:
-        """Whether something was saved that the last look did not show yet; a later one will.
+        """Whether something saved was not yet visible to the last look; a later look finds it.
 
-        So it may be on PostgreSQL, while an older transaction runs.
+        This can happen on PostgreSQL while an older transaction runs.
         """
         return self._feed.lags
 
@@ -62,9 +61,9 @@ class EventFeed(Iterator[EntryEvent]):
         """Return the next event, waiting for it.
 
         Raises:
-            StopIteration: There is none within the time; the next call waits anew.
+            StopIteration: No event came in time; the next call waits again.
             OperationCancelled: The thread's operation was cancelled.
-            ReadError: The store refused; the next call goes on where this one was.
+            ReadError: The store refused; the next call continues at the same position.
         """
         until = None if self._timeout_s is None else time.monotonic() + self._timeout_s
         while True:
@@ -89,7 +88,7 @@ class EventFeed(Iterator[EntryEvent]):
 
 
 def _pause(seconds: float) -> None:
-    """Wait so long, or until the thread's operation is cancelled."""
+    """Wait this long, or until the thread's operation is cancelled."""
     token, over = current_token(), threading.Event()
     if token is None:
         over.wait(seconds)

@@ -1,11 +1,11 @@
-"""How far receivers of events were told of the sessions of a base, as files beside them.
+"""Delivery state of event receivers, as files beside the sessions of a base.
 
     {base_path}/.told/NAME/
-        cursor-{inode}                 the state of the receiver, replaced whole
-        left-{inode}-{session_id}      what a session that was removed left for it
+        cursor-{inode}                 the state of the receiver, replaced atomically
+        left-{inode}-{session_id}      undelivered events of a removed session
 
-The directory itself is what is locked. The names carry its inode, so that a copy of it, as a
-repository may bring one, is no state of anybody's: the receiver then begins anew.
+The directory itself is locked. File names carry its inode, so that a copy of it, as a repository
+may contain one, is not taken for state: the receiver then starts over.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _log = get_logger("agentforge.feed")
 
 
 class ReceiverFiles:
-    """What is kept for one receiver beside the sessions of a base. A `feed_port.Receiver`.
+    """A receiver's state, stored beside the sessions of a base. A `feed_port.Receiver`.
 
     Args:
         base: The sessions' directory.
@@ -60,7 +60,7 @@ class ReceiverFiles:
         fs: The file system.
 
     Raises:
-        ValueError: It is no name of a receiver.
+        ValueError: `name` is not a valid receiver name.
     """
 
     def __init__(self, base: Path, name: str, fs: FileSystem) -> None:
@@ -72,12 +72,12 @@ class ReceiverFiles:
 
     @property
     def where(self) -> str:
-        """Where it is kept: a directory."""
+        """The directory that holds the state."""
         return str(self._directory)
 
     @contextmanager
     def held(self, *, timeout_s: float = 0.0) -> Iterator[bool]:
-        """Hold the receiver against other processes; see `feed_port.Receiver`."""
+        """Lock the receiver against other processes; see `feed_port.Receiver`."""
         self._make_directory()
         lock = DirectoryLock(self._fs, self._directory, timeout_s=timeout_s)
         try:
@@ -94,28 +94,28 @@ class ReceiverFiles:
 
     def _make_directory(self) -> None:
         for one in (self._directory.parent, self._directory):
-            if one.is_symlink():  # a clone may bring one, and nothing is kept where it leads
+            if one.is_symlink():  # a clone may bring a link, and nothing is written where it leads
                 raise WriteError(path=one, operation="follow the link")
         if self._directory.is_dir():
             return
         make_durable_directory(self._fs, self._directory)
         ignore = self._directory.parent / ".gitignore"
-        if not ignore.exists():  # how far somebody was told is no part of a repository
+        if not ignore.exists():  # delivery state does not belong in a repository
             with AtomicFileWriter(ignore, fs=self._fs) as file:
                 file.write(_IGNORE)
 
     def read(self) -> bytes | None:
-        """Return what was kept, or None; see `feed_port.Receiver`."""
+        """Return the saved state, or None; see `feed_port.Receiver`."""
         inode = self._inode()
         return None if inode is None else self._file(f"cursor-{inode:x}")
 
     def keep(self, data: bytes) -> None:
-        """Keep how far it was told; see `feed_port.Receiver`."""
+        """Save the delivery state; see `feed_port.Receiver`."""
         name = f"cursor-{self._own_inode():x}"
         replace_file(self._fs, self._held_fd, name, [data], path=self._directory / name)
 
     def left(self) -> dict[str, list[LeftEvent]]:
-        """Return what removed sessions left for it; see `feed_port.Receiver`."""
+        """Return the undelivered events of removed sessions; see `feed_port.Receiver`."""
         inode = self._inode()
         if inode is None:
             return {}
@@ -131,14 +131,14 @@ class ReceiverFiles:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits of removed sessions that no more is kept."""
+        """Whether so many events of removed sessions wait that no more are saved."""
         return len(self._names()) > MOST_REMOVED
 
     def leave(self, session_fd: int, session_id: str, events: list[LeftEvent]) -> None:
-        """Keep what a session that is about to be removed has for it.
+        """Save the undelivered events of a session that is about to be removed.
 
-        It is built in the session's directory, which the caller has locked: what a kill leaves of
-        it goes with the session, or with its next save.
+        The file is built in the session's directory, which the caller has locked: a partial file
+        from a killed process is removed with the session, or by its next save.
 
         Raises:
             WriteError: The system refused.
@@ -159,7 +159,7 @@ class ReceiverFiles:
             raise WriteError(path=self._directory, operation="keep", cause=error) from error
 
     def forget_left(self, session_id: str) -> None:
-        """Drop what a removed session left; see `feed_port.Receiver`."""
+        """Discard the events of a removed session; see `feed_port.Receiver`."""
         name = f"left-{self._own_inode():x}-{session_id}"
         try:
             self._fs.unlink(name, dir_fd=self._held_fd)
@@ -170,7 +170,7 @@ class ReceiverFiles:
             raise WriteError(path=path, operation="remove", cause=error) from error
 
     def forget(self) -> None:
-        """Drop all that is kept for it; see `feed_port.Receiver`."""
+        """Discard the receiver's whole state; see `feed_port.Receiver`."""
         self._own_inode()
         try:
             for name in self._names():
@@ -230,16 +230,16 @@ def keep_untold(
     is_own: Callable[[], bool],
     load: Callable[[], SessionContext | None],
 ) -> None:
-    """Keep what receivers have not had of a session that is about to be removed.
+    """Save what receivers have not received of a session that is about to be removed.
 
-    What can't be kept is logged and lost: a removal goes on, also on a full disk.
+    Events that can't be saved are logged and lost: a removal continues even on a full disk.
 
     Args:
         base: The sessions' directory.
         fs: The file system.
         session_fd: The session's directory, open and locked.
-        is_own: Whether it is this person's own: of another one nobody is told.
-        load: Reads the session; called only where there are receivers.
+        is_own: Whether the session is this person's own; others are never delivered.
+        load: Reads the session; called only if there are receivers.
     """
     names = receiver_names(base)
     try:
@@ -264,7 +264,7 @@ def keep_untold(
 
 
 def receiver_names(base: Path) -> list[str]:
-    """Return of which receivers something is kept beside the sessions of a base, sorted."""
+    """Return the names of receivers with state beside the sessions of a base, sorted."""
     try:
         return sorted(name for name in os.listdir(base / FOLDER) if _NAME.fullmatch(name))
     except OSError:
@@ -272,7 +272,7 @@ def receiver_names(base: Path) -> list[str]:
 
 
 def untold_events(data: bytes, session: SessionContext) -> list[LeftEvent]:
-    """Return what a receiver, by its state, has not had of a session."""
+    """Return the events of a session that a receiver in this state has not received."""
     state, positions = _state(data)
     session_id, history = session.session_id, session.history
     waiting, passed = state.waiting.get(session_id), positions.get(session_id)
@@ -290,6 +290,6 @@ def untold_events(data: bytes, session: SessionContext) -> list[LeftEvent]:
 
 @lru_cache(maxsize=8)
 def _state(data: bytes) -> tuple[ReceiverState, dict[str, Passed]]:
-    """Read a state once for all sessions of a prune; nobody changes it."""
+    """Decode a state once for all sessions of a prune; callers must not modify it."""
     state = ReceiverState.decoded(data)
     return state, decode_positions(state.cursor)

@@ -1,6 +1,6 @@
-"""What happens to sessions, once it is on disk: built once, logged, handed to the observers."""
+"""Builds each event once it is on disk, logs it and passes it to the observers."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -21,13 +21,13 @@ _OPERATIONS: Final[dict[type[Occurrence], str]] = {kind: name for name, kind in 
 
 
 class SessionStep(NamedTuple):
-    """What a session was at when one of several changes of one save was made.
+    """A session's position after one of several changes that share a save.
 
     Attributes:
-        entries: How many entries its history had after the change.
+        entries: The length of its history after the change.
         phase: Its phase.
-        attempt: Which attempt at it.
-        tokens: What was spent with the change.
+        attempt: Its attempt at that phase.
+        tokens: The tokens spent, with the change.
     """
 
     entries: int
@@ -37,7 +37,7 @@ class SessionStep(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where something happened: a session, and what it was at then; all None where in none."""
+    """A session and its phase and attempt at an event; all None if it concerns no session."""
 
     session_id: str | None
     phase: str | None = None
@@ -45,16 +45,16 @@ class _Place(NamedTuple):
 
 
 class SessionEvents:
-    """Logs what happens to sessions, and hands it to the observers.
+    """Logs what happens to sessions and passes it to the observers.
 
-    What is in a session's history is read off it (`added`), so that history, log and observers
-    can't differ. A step of the life cycle is logged as `session.state_changed`; observers are given
-    the step itself, in their order, whatever one of them raises.
+    Events are derived from the session's history (`added`), so that history, log and observers
+    can't differ. A life-cycle step is logged as `session.state_changed`; observers receive the step
+    itself. They are called in order, even if one of them raises.
 
     Args:
         log: A structlog logger.
-        observers: Who observes, in this order.
-        clock: The time of what leaves no entry.
+        observers: The observers, in this order.
+        clock: The time of notices, which have no entry.
     """
 
     def __init__(
@@ -76,16 +76,16 @@ class SessionEvents:
         came_from: SessionState | None = None,
         steps: Sequence[SessionStep] = (),
     ) -> None:
-        """Entries of a session's history are on disk.
+        """Report entries of a session's history that are now on disk.
 
-        Each is announced with the phase that the session was at then.
+        Each is reported with the phase that the session was in then.
 
         Args:
             session: The session, with them.
             since: The first of them, from 0.
-            came_from: The state that the session was in before; as it is now if None.
-            steps: The changes that were made of it, in their order, where several were saved
-                together; what no step has belongs to the session as it is now.
+            came_from: The state that the session was in before; its current state if None.
+            steps: The changes, in order, if several were saved together; entries after the last
+                step belong to the session as it is now.
         """
         state = session.state if came_from is None else came_from
         budget: list[tuple[_Place, BudgetCrossed, datetime]] = []
@@ -109,7 +109,7 @@ class SessionEvents:
     def _added(
         self, place: _Place, entry: SessionHistory, what: Occurrence, state: SessionState
     ) -> SessionState:
-        """Tell of what an entry says; return the state of the session after it."""
+        """Report an entry's event; return the session's state after it."""
         operation = _OPERATIONS.get(type(what))
         if operation is not None:
             after = STATE_AFTER[entry.action]
@@ -129,10 +129,10 @@ class SessionEvents:
     # ------------------------------------------------------------------------- what is around it
 
     def announce(self, session: SessionContext | str | None, notice: Notice) -> None:
-        """Tell of something that leaves no entry.
+        """Report something that leaves no entry.
 
         Args:
-            session: The session, or its id; None where it is of no one session.
+            session: The session, or its id; None if it concerns no single session.
             notice: What happened.
         """
         self._tell(_place(session), notice)
@@ -151,12 +151,12 @@ class SessionEvents:
         self._observe(place, what, at)
 
     def _observe(self, place: _Place, what: Occurrence, at: datetime | None) -> None:
-        if self._observers:  # the clock is asked for them alone
+        if self._observers:  # only they need the time
             at = self._clock() if at is None else at
             self._notify(SessionEvent(**place._asdict(), at=at, what=what))
 
     def _notify(self, event: SessionEvent) -> None:
-        """Hand an event to each observer; one that an observer causes comes after it."""
+        """Pass an event to each observer; events that an observer causes come after it."""
         self._waiting.append(event)
         if self._handing_over:
             return
@@ -171,7 +171,7 @@ class SessionEvents:
         for one in self._observers:
             try:
                 one.on_event(event)
-            except Exception as error:  # noqa: BLE001 (whatever it is, the work goes on)
+            except Exception as error:  # noqa: BLE001 (an observer never stops the work)
                 self.log.warning(
                     "observer.failed",
                     observer=type(one).__qualname__,

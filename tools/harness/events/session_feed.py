@@ -1,8 +1,8 @@
-"""The feed of sessions that are kept one by one: how many entries of each were passed.
+"""Feed of sessions that are stored one by one: how many entries of each were passed.
 
-Such a store has no order of all its sessions, so a place in its feed says for each session how many
-entries stand before it. That is exact, whatever clocks and killed writers do, and some 25 bytes a
-session long. What a session's change mark says unchanged is not read again.
+Such a store has no order across sessions, so a position in its feed says for each session how many
+entries precede it. That is exact, whatever clocks and killed writers do, and takes some 25 bytes
+per session. A session whose change mark is unchanged is not read again.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _log = get_logger("agentforge.feed")
 
 
 class FeedSource(Protocol):
-    """Where a feed looks: what every repository of sessions has."""
+    """What a feed reads from: part of every repository of sessions."""
 
     @property
     def where(self) -> str:
-        """Where the sessions are kept."""
+        """Where the sessions are stored."""
         ...
 
     def list_sessions(self) -> list[str]:
@@ -42,7 +42,7 @@ class FeedSource(Protocol):
         ...
 
     def change_mark(self, session_id: str) -> Hashable | None:
-        """Return what is another value once the session has changed."""
+        """Return a value that differs once the session has changed."""
         ...
 
     def load(self, session_id: str) -> SessionContext | None:
@@ -51,19 +51,19 @@ class FeedSource(Protocol):
 
 
 class CountedSource(FeedSource, Protocol):
-    """The same, where the entries of a session can be counted without reading them."""
+    """A source that can count a session's entries without reading them."""
 
     def read_document(self, session_id: str) -> bytes | None:
-        """Return a session as the text of its file; None if there is none."""
+        """Return the text of a session's file; None if there is none."""
         ...
 
 
 class Passed(NamedTuple):
-    """How far a session was passed.
+    """How far the feed has passed one session.
 
     Attributes:
-        entries: How many entries of its history were.
-        mark: What it was marked by when all of them were; 0 where that isn't known.
+        entries: The number of history entries passed.
+        mark: The session's change mark when all entries were passed; 0 if unknown.
     """
 
     entries: int
@@ -71,16 +71,16 @@ class Passed(NamedTuple):
 
 
 def encode_positions(positions: dict[str, Passed]) -> str:
-    """Return a place in the feed as a text."""
+    """Return a position in the feed as text."""
     packed = zlib.compress(json.dumps(positions, separators=(",", ":")).encode(), 1)
     return _FORM + base64.urlsafe_b64encode(packed).decode()
 
 
 def decode_positions(cursor: str) -> dict[str, Passed]:
-    """Read a place in the feed.
+    """Parse a position in the feed.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a position.
     """
     if not cursor.startswith(_FORM):
         raise ValueError("it is of another feed")
@@ -106,11 +106,11 @@ def _count(value: object) -> int:
 
 
 class PositionFeed:
-    """What was saved of all sessions, or of one, since a place. A `feed_port.Feed`.
+    """Feed of what was saved in all sessions, or in one, since a position. A `feed_port.Feed`.
 
     Args:
         source: Where the sessions are.
-        positions: How far each was passed; one that is not among them, not at all.
+        positions: How far each was passed; a missing one was not passed at all.
         session_id: The one session; all of them if None.
     """
 
@@ -124,16 +124,16 @@ class PositionFeed:
 
     @property
     def cursor(self) -> str:
-        """The place, as a text that another process can go on from."""
+        """The position, as text that another process can continue from."""
         return encode_positions(self._positions)
 
     @property
     def lags(self) -> bool:
-        """False: what was saved is seen by the next look."""
+        """False: the next look sees everything saved."""
         return False
 
     def look(self, only: Collection[str] | None = None) -> Iterator[EntryEvent]:
-        """Go through what stands behind the place; see `feed_port.Feed`."""
+        """Yield the events after the position; see `feed_port.Feed`."""
         if self._session_id is not None:
             only = (self._session_id,)
         names = self._source.list_sessions() if only is None else sorted(only)
@@ -165,7 +165,7 @@ class PositionFeed:
         yield from events_after(session_id, session.history, after)
 
     def passed(self, found: EntryEvent) -> None:
-        """Move the place behind an event that was found; see `feed_port.Feed`."""
+        """Move the position past an event; see `feed_port.Feed`."""
         session_id = found.event.session_id
         if session_id is None or not found.is_last:
             return
@@ -176,13 +176,13 @@ class PositionFeed:
 
 
 def change_number(source: FeedSource, session_id: str) -> int:
-    """Return a session's change mark as a number; 0 where it isn't known."""
+    """Return a session's change mark as a number; 0 if unknown."""
     mark = source.change_mark(session_id)
     return _UNMARKED if mark is None else zlib.crc32(repr(mark).encode()) + 1
 
 
 def open_feed(source: FeedSource, after: str | None, session_id: str | None) -> PositionFeed:
-    """Return the feed of sessions that are kept one by one; see `SessionFeeds.open_feed`."""
+    """Return the feed of sessions that are stored one by one; see `SessionFeeds.open_feed`."""
     if session_id is not None:
         validate_session_id(session_id)
     try:
@@ -193,19 +193,19 @@ def open_feed(source: FeedSource, after: str | None, session_id: str | None) -> 
 
 
 def end_of_feed(source: CountedSource) -> str:
-    """Return the place behind everything that is stored now; see `SessionFeeds.end_of_feed`."""
+    """Return the position after everything stored now; see `SessionFeeds.end_of_feed`."""
     positions = {}
     for session_id in source.list_sessions():
         mark = change_number(source, session_id)
         try:
             positions[session_id] = Passed(_count_entries(source, session_id), mark)
-        except AgentForgeError as error:  # told from its beginning once it can be read
+        except AgentForgeError as error:  # it starts at the first entry once it can be read
             _log.debug("feed.session_unreadable", session_id=session_id, error=str(error))
     return encode_positions(positions)
 
 
 def entry_events(source: FeedSource, session_id: str, after: int) -> list[EntryEvent] | None:
-    """Return the events of one session behind so many entries; see `SessionFeeds`."""
+    """Return a session's events after this many entries; see `SessionFeeds`."""
     session = source.load(session_id)
     if session is None:
         return None
@@ -213,7 +213,7 @@ def entry_events(source: FeedSource, session_id: str, after: int) -> list[EntryE
 
 
 def _count_entries(source: CountedSource, session_id: str) -> int:
-    """Count the entries of a session; in a file as we write it, without reading them."""
+    """Count a session's entries; a file in our own form is not parsed for it."""
     data = source.read_document(session_id)
     if data is None:
         return 0

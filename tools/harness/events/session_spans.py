@@ -1,8 +1,8 @@
-"""What traces say of sessions, and how a session's trace goes on in another process.
+"""Trace spans of sessions, and how a session's trace continues in another process.
 
-The span in which a session is created ends at once, so that it is known whatever happens later. Its
-context is kept beside the session from the first save on. Nothing is read or written unless
-somebody takes spans; what can't be read is logged, and the work goes on.
+The span in which a session is created ends at once, so that it is exported whatever happens later.
+Its context is saved beside the session with the first save. Nothing is read or written unless spans
+are collected; what can't be read is logged, and the work continues.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _LONGEST: Final = 1024
 
 
 def attempt_span(session: SessionContext | None, parent: Carrier | Callable[[], Carrier]) -> Span:
-    """Return the span of an attempt at a session's current phase; of none if None.
+    """Return the span of an attempt at a session's current phase; without attributes if None.
 
     Args:
         session: The session.
-        parent: The span that it belongs under, where no span is current, or what returns it.
+        parent: The parent span's context, or a function that returns it, if no span is current.
     """
     if session is None:
         return traced(Traced.ATTEMPT)
@@ -50,17 +50,17 @@ def attempt_span(session: SessionContext | None, parent: Carrier | Callable[[], 
 
 
 def trace_attachment(span: Span) -> dict[str, bytes]:
-    """Return what a new session keeps of the span that creates it; empty where there is none."""
+    """Return the attachment that saves a new session's creating span; empty without a span."""
     carrier = span.carrier
     return {TRACE_FILE: encoded_trace({"origin": dict(carrier)})} if carrier else {}
 
 
 class KeptTrace(NamedTuple):
-    """What is known of a session's trace.
+    """The saved contexts of a session's trace.
 
     Attributes:
-        origin: The span that a run belongs under, where it has no nearer one; empty if none.
-        former: The spans that a run goes on from, the last one first.
+        origin: The parent of a run that has no nearer one; empty if none.
+        former: The spans that a run continues, the last one first.
     """
 
     origin: Carrier
@@ -71,7 +71,7 @@ UNKNOWN_TRACE: Final = KeptTrace(origin={})
 
 
 def kept_trace(sessions: SessionRepository, session: SessionContext) -> KeptTrace:
-    """Read what is kept of a session's trace; what can't be read is logged."""
+    """Read a session's saved trace; what can't be read is logged."""
     session_id = session.session_id
     try:
         step = _decoded(sessions.read_step(session_id, TRACE_FILE))
@@ -84,20 +84,20 @@ def kept_trace(sessions: SessionRepository, session: SessionContext) -> KeptTrac
     if own:
         return KeptTrace(origin=_carrier(step.get("origin")), former=(run, origin))
     if step or any(entry.event_type is SessionForked for entry in session.history):
-        return KeptTrace(origin={}, former=(run, origin))  # the parent's, taken along
+        return KeptTrace(origin={}, former=(run, origin))  # the parent's, inherited
     return KeptTrace(origin=origin, former=(origin,))
 
 
 def encoded_trace(document: dict[str, Any]) -> bytes:
-    """Return what is kept of a trace, as a file has it."""
+    """Return the bytes of a saved trace."""
     return json.dumps(document, indent=1).encode()
 
 
 def _decoded(data: bytes | None) -> dict[str, Any]:
-    """Return what was kept; empty where nothing was.
+    """Return the saved trace; empty without one.
 
     Raises:
-        ValueError: It is no JSON object.
+        ValueError: It is not a JSON object.
     """
     if data is None:
         return {}
@@ -111,7 +111,7 @@ def _decoded(data: bytes | None) -> dict[str, Any]:
 
 
 def _carrier(value: object) -> Carrier:
-    """Return a context out of a document; empty where it is none."""
+    """Return a span context from a document; empty if it holds none."""
     if not isinstance(value, dict):
         return {}
     members = ((name, value.get(name)) for name in _MEMBERS)

@@ -1,1 +1,1 @@
-"""The session's file: our own form, any other form, its schema and its digest."""
+"""The session file: our own form, other YAML and JSON, the schema and the digest."""

@@ -1,16 +1,16 @@
-"""Sessions as YAML: the one form that is written, and every form that is read.
+"""Encodes sessions as YAML in one form, and decodes every form.
 
-What is written is plain block YAML 1.1 that any YAML library reads to the same values. Its form is
-so regular that a reader of ours needs no YAML parser for it: a file that is exactly as we write it
-is taken apart by regular expressions, and every other one (edited by hand, say) goes through
-`session_document`. Both ways end in the same constructors, so nothing is believed because of how it
+The output is plain block YAML 1.1 that any YAML library reads to the same values. Its form is so
+regular that our reader needs no YAML parser for it: a file that is exactly as we write it is taken
+apart by regular expressions, and every other one (edited by hand, say) goes through
+`session_document`. Both ways end in the same constructors, so a file is checked in full however it
 was read.
 
 docs/session-format.md describes the format for people. The module is longer than most because the
 two directions of one form are easier to keep alike side by side.
 """
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 import re
 from collections.abc import Callable, Mapping
@@ -78,7 +78,7 @@ HEADER: Final = "# A session of AgentForge Harness. Its fields: docs/session-for
 
 
 def minor_version(session: SessionContext) -> int:
-    """Return the minor version of the form that a session is written in."""
+    """Return the minor schema version that a session is written in."""
     carries = (
         session.parent_id is not None
         or session.title is not None
@@ -90,12 +90,12 @@ def minor_version(session: SessionContext) -> int:
 
 
 def encode_head(session: SessionContext, *, revision: int, minor: int) -> bytes:
-    """Write all that comes before the session's own data, the artifacts and the history.
+    """Encode everything before the session's own data, the artifacts and the history.
 
     Args:
         session: The session.
-        revision: The revision to write in its place.
-        minor: The minor version of the whole, as `minor_version` says.
+        revision: The revision to write instead of the session's.
+        minor: The minor version of the file, as `minor_version` returns it.
     """
     budget = session.token_budget
     return (
@@ -125,7 +125,7 @@ def _version(minor: int) -> str:
 
 
 def _encode_identity(session: SessionContext) -> str:
-    """Write where a session comes from and what people call it; nothing of what it has not."""
+    """Encode the parent, title and tags; absent ones are omitted."""
     parent, title, tags = session.parent_id, session.title, session.tags
     return (
         ("" if parent is None else f"parent_id: {encode_name(parent)}\n")
@@ -135,7 +135,7 @@ def _encode_identity(session: SessionContext) -> str:
 
 
 def encode_artifact(artifact: SessionArtifact) -> str:
-    """Write an artifact as it stands in the list."""
+    """Encode an artifact as an item of the file's list."""
     return (
         f"  - path: {encode_text(artifact.path)}\n"
         f"    artifact_type: {encode_name(artifact.artifact_type)}\n"
@@ -146,7 +146,7 @@ def encode_artifact(artifact: SessionArtifact) -> str:
 
 
 def encode_entry(entry: SessionHistory) -> str:
-    """Write an entry of the history as it stands in the list."""
+    """Encode a history entry as an item of the file's list."""
     return (
         f"  - timestamp: {encode_recent_time(entry.timestamp)}\n"
         f"    action: {encode_name(entry.action)}\n"
@@ -158,10 +158,10 @@ def encode_entry(entry: SessionHistory) -> str:
 
 
 class _EncodedList(Generic[_T]):
-    """A list as it stands in the file, grown as the list grows.
+    """The encoded form of a growing list.
 
-    The entries can't be changed, so what was written for them stays good as long as the list
-    still begins with the same ones; comparing that takes one look at each pointer.
+    Entries are immutable, so their encoded text stays valid as long as the list still begins with
+    the same ones; checking that compares one pointer per entry.
     """
 
     def __init__(self, key: str, kind: type[_T], encode: Callable[[_T], str]) -> None:
@@ -171,13 +171,13 @@ class _EncodedList(Generic[_T]):
         self.seed([], b"")
 
     def seed(self, entries: list[_T], encoded: bytes) -> None:
-        """Take over entries and the lines that are written for them, less those of the key."""
+        """Start from entries and their encoded lines, without the key's line."""
         self._entries = entries.copy()
         self._bytes = bytearray(f"{self._key}:\n".encode() + encoded)
         self.checksum = GrowingChecksum()
 
     def piece(self, entries: list[_T]) -> bytearray:
-        """Return the list as it is written; good until the next call."""
+        """Return the encoded list; valid until the next call."""
         new = entries[len(self._entries) :]
         encoded = self._encoded(new) if new else b""
         self._entries += new
@@ -189,16 +189,16 @@ class _EncodedList(Generic[_T]):
         return self._bytes if entries else bytearray(f"{self._key}: []\n".encode())
 
     def _encoded(self, entries: list[_T]) -> bytes:
-        """Write entries; nothing is kept yet, so one that can't be written changes nothing."""
+        """Encode entries without storing them, so that a failure changes nothing."""
         if not all(type(entry) is self.kind for entry in entries):
             raise InvalidSession([f"{self._key}: holds what is no {self.kind.__name__}"])
         return "".join(map(self._encode, entries)).encode()
 
 
 class SessionEncoder:
-    """Writes one session again and again, paying for each entry once.
+    """Encodes one session repeatedly, encoding each entry only once.
 
-    What can't be changed in place is judged and written again only where another object is set.
+    An immutable value is checked and encoded again only if it was replaced by another object.
     """
 
     def __init__(self) -> None:
@@ -208,14 +208,14 @@ class SessionEncoder:
         self._judged: tuple[object, ...] = ()
 
     def encode(self, session: SessionContext, *, revision: int) -> list[bytes | bytearray]:
-        """Write the session's file, in pieces that are good until the next call.
+        """Encode the session's file, in pieces that are valid until the next call.
 
         Args:
-            session: What to write; checked first.
-            revision: The revision to write in its place.
+            session: The session; checked first.
+            revision: The revision to write instead of the session's.
 
         Raises:
-            InvalidSession: It breaks the rules of the domain, so it must not reach the disk.
+            InvalidSession: It violates the rules of the domain, so it must not reach the disk.
         """
         faults = session.faults(self._judged)
         if faults:
@@ -232,24 +232,24 @@ class SessionEncoder:
         return [*before, history, newer, digest_line(crc32(newer, checksum)), END_MARK]
 
     def _encoded_data(self, name: str, data: Mapping[str, Any]) -> bytes:
-        """Return a field of data as it stands in the file."""
+        """Return a data field as encoded in the file."""
         known = self._own_data.get(name)
         if known is None or known[0] is not data:
             known = self._own_data[name] = (data, encode_own_data(name, data).encode())
         return known[1]
 
     def seed(self, session: SessionContext, artifacts: bytes, history: bytes) -> None:
-        """Take over a session as it was judged, and its lists as they stand in its file."""
+        """Start from a checked session and its lists as encoded in its file."""
         self._judged = field_values(session)
         self._artifacts.seed(session.artifacts, artifacts)
         self._history.seed(session.history, history)
 
 
 def encode_session(session: SessionContext) -> bytes:
-    """Write a session's file in one piece.
+    """Encode a session's file in one piece.
 
     Raises:
-        InvalidSession: It breaks the rules of the domain.
+        InvalidSession: It violates the rules of the domain.
     """
     return b"".join(SessionEncoder().encode(session, revision=session.revision))
 
@@ -257,18 +257,18 @@ def encode_session(session: SessionContext) -> bytes:
 # ----------------------------------------------------------------------------------- reading a head
 
 HEAD_BYTES: Final = 4096
-"""How much of a file is enough to read its head (`goal`, the one long field, comes after it)."""
+"""How many bytes always contain the head (`goal`, the one long field, comes after it)."""
 
 
 def compiled_later(text: str) -> Callable[[], re.Pattern[str]]:
-    """Return what compiles an expression when it is first called; few commands need all."""
+    """Return a function that compiles the pattern on its first call; few commands need all."""
     return cache(partial(re.compile, text))
 
 
 def _head_pattern(
     *, identity: str, name: str, tag: str, count: str, positive: str
 ) -> Callable[[], re.Pattern[str]]:
-    """Write the expression for a head whose fields look so."""
+    """Return the pattern of a head with these field patterns."""
     return compiled_later(
         re.escape(HEADER) + rf'schema_version: (1|"1\.{OWN_DATA_MINOR}")\n'
         rf"session_id: ({identity})\n"
@@ -292,7 +292,7 @@ def _head_pattern(
 
 HEAD_RE: Final = _head_pattern(identity=NAME, name=NAME, tag=NAME, count=COUNT, positive=COUNT)
 _WORD: Final = r"[A-Za-z_][A-Za-z0-9_./()+=]*+(?:-++[A-Za-z0-9_./()+=]++)*+"
-"""A plain text without blanks."""
+"""A plain scalar without blanks."""
 SOUND_HEAD_RE: Final = _head_pattern(
     identity=SESSION_ID_PATTERN,
     name=rf"(?=.{{1,{MAX_NAME_CHARS}}}\n){PLAIN}",
@@ -300,20 +300,20 @@ SOUND_HEAD_RE: Final = _head_pattern(
     count="(?:0|[1-9][0-9]{0,17})",
     positive="[1-9][0-9]{0,17}",
 )
-"""What no rule of the domain has anything against, its times aside: most heads, judged cheaply."""
+"""Heads that satisfy every domain rule except on times: most heads, checked cheaply."""
 
 
 _REVISION, _STATE, _CREATED_AT = 6, 7, 11
-"""The groups of a head's expression that a stamp is made of."""
+"""The groups of a head's pattern that make up a stamp."""
 
 
 def _head_in(text: str) -> re.Match[str] | None:
-    """What `HEAD_RE` finds: the sound heads are some of its own, and by then compiled mostly."""
+    """Match `HEAD_RE`, trying its stricter subset first, which is usually compiled by then."""
     return SOUND_HEAD_RE().match(text) or HEAD_RE().match(text)
 
 
 def make_head(match: re.Match[str]) -> SessionHead:
-    """Build a head from what `HEAD_RE` found; `NotOurs` if a value is spelled otherwise."""
+    """Build a head from a `HEAD_RE` match; raise `NotOurs` if a value is written differently."""
     _, identity, parent, title, tags, *found = match.groups()
     return SessionHead(
         decode_name(identity),
@@ -334,7 +334,7 @@ def make_head(match: re.Match[str]) -> SessionHead:
 
 
 def _decode_tags(lines: str) -> tuple[str, ...]:
-    """Read tags back; `NotOurs` if they are spelled otherwise or not in their order."""
+    """Decode tags; raise `NotOurs` if they are written differently or out of order."""
     tags = tuple([decode_name(line[4:]) for line in lines.split("\n")[:-1]])
     if any(first >= second for first, second in pairwise(tags)):
         raise NotOurs
@@ -342,7 +342,7 @@ def _decode_tags(lines: str) -> tuple[str, ...]:
 
 
 def session_of(head: SessionHead, **others: Any) -> SessionContext:
-    """Build, and so judge, the session that a head begins; `others` are its other fields."""
+    """Build and check the session of a head; `others` are its other fields."""
     return SessionContext(
         **{name: getattr(head, name) for name in OWN_FIELDS},
         token_budget=TokenBudget(head.total_budget, head.tokens_used),
@@ -351,7 +351,7 @@ def session_of(head: SessionHead, **others: Any) -> SessionContext:
 
 
 def _sound_session(head: SessionHead, **others: Any) -> SessionContext:
-    """Build the session that a head begins, of fields that are judged already."""
+    """Build the session of a head from fields that are already checked."""
     session: SessionContext = object.__new__(SessionContext)
     budget = TokenBudget(head.total_budget, head.tokens_used)
     for fields in (_UNSET, {name: getattr(head, name) for name in OWN_FIELDS}, others):
@@ -371,14 +371,14 @@ _UNSET: Final[Mapping[str, Any]] = {
 
 
 def decode_head(data: bytes) -> SessionHead | None:
-    """Read the head of a file from its first bytes, and judge it as the whole would be.
+    """Decode the head of a file from its first bytes, and check it as a full read would.
 
     Args:
         data: At least `HEAD_BYTES` of the file, or all of it.
 
     Returns:
-        The head, or None if the file is not exactly as we write it, which says nothing about
-        whether it is a session: `decode_session` does.
+        The head, or None if the file is not exactly as we write it. It may still be a session:
+        `decode_session` decides.
     """
     text = data.decode("utf-8", "surrogateescape")
     try:
@@ -398,7 +398,7 @@ def decode_head(data: bytes) -> SessionHead | None:
 
 
 def _is_sound(head: SessionHead) -> bool:
-    """Return whether what no expression can judge is as `SessionContext.faults` asks."""
+    """Return whether the head passes the checks that no pattern can make."""
     if head.parent_id == head.session_id or len(head.tags) > MAX_TAGS:
         return False
     ended = head.completed_at
@@ -408,7 +408,7 @@ def _is_sound(head: SessionHead) -> bool:
 
 
 class SessionStamp(NamedTuple):
-    """What a save compares with the stored session before it replaces it.
+    """The fields of a stored session that a save compares before it replaces it.
 
     Attributes: as those of `SessionContext`.
     """
@@ -419,10 +419,10 @@ class SessionStamp(NamedTuple):
 
 
 def decode_stamp(data: bytes) -> SessionStamp | None:
-    """Read the stamp from the first `HEAD_BYTES` of a file.
+    """Decode the stamp from the first `HEAD_BYTES` of a file.
 
     Returns:
-        The stamp, or None if the file does not begin as we write it.
+        The stamp, or None if the file does not start as we write it.
     """
     match = _head_in(data.decode("utf-8", "surrogateescape"))
     if match is None:
@@ -437,7 +437,7 @@ def decode_stamp(data: bytes) -> SessionStamp | None:
 # -------------------------------------------------------------------------- reading a whole session
 
 _GOAL_SPAN: Final = 20 * MAX_GOAL_CHARS
-"""More than a goal ever takes: ten characters for one at most, and its margin."""
+"""More than a goal can take: at most ten characters for one, and its margin."""
 _GOAL_RE: Final = compiled_later(rf"goal: (?:({NAME})\n|({BLOCK % '  '}))")
 _END_RE: Final = compiled_later(rf"(?:{DIGEST_LINE})?\.\.\.\n\Z")
 _BEHIND_GOAL: Final = ("artifacts:", "metadata:", "workflow_state:")
@@ -449,7 +449,7 @@ _ARTIFACT_RE: Final = compiled_later(
     rf"  - path: (?:({NAME})\n|({BLOCK % '      '}))    artifact_type: (created|modified)\n"
     rf'    timestamp: "({BARE_TIME})"\n    phase: ([^\n]++)\n|()'
 )
-"""An artifact, or the end of the list, where the last group is."""
+"""An artifact, or the end of the list (the last group)."""
 _ENTRY_RE: Final = compiled_later(
     rf'  - timestamp: "({BARE_TIME})"\n'
     r"    action: ([^\n]++)\n    phase: ([^\n]++)\n"
@@ -462,19 +462,19 @@ _ENTRY_RE: Final = compiled_later(
 def decode_session(
     data: bytes, *, path: Path, encoder: SessionEncoder | None = None
 ) -> SessionContext:
-    """Read a session's file.
+    """Decode a session's file.
 
-    Args:
-        data: The file, whole.
-        path: Its path, for messages.
-        encoder: If given, it takes over the text of the entries, so that the next save need not
-            write them anew.
-
-    A file that has another digest than its content is read all the same, and the session says so
+    A file whose digest does not match its content is still read, and the session says so
     (`SessionContext.unlike_its_digest`).
 
+    Args:
+        data: The complete file.
+        path: Its path, for messages.
+        encoder: If given, it takes over the text of the entries, so that the next save need not
+            encode them again.
+
     Raises:
-        SessionCorrupted: It is no session; the error names the file and every fault.
+        SessionCorrupted: It is not a session; the error names the file and every fault.
         UnsupportedSchema: A newer version wrote it.
     """
     text = _decode_bytes(data, path)
@@ -482,7 +482,7 @@ def decode_session(
     try:
         session, artifacts, history = decode_ours(data, text)
     except (NotOurs, ValueError):
-        # Whatever the quick reader stumbles over, the careful one gives the words for.
+        # When the fast reader fails, the careful one produces the error message.
         from .session_document import decode_any  # rare, and it takes long to load
 
         session, carries_digest = decode_any(text, path)
@@ -520,7 +520,7 @@ def _decode_bytes(data: bytes, path: Path) -> str:
 
 
 def _is_cut_off(data: bytes, text: str) -> bool:
-    """Return whether a file of ours has no end; other programs may end theirs as they like."""
+    """Return whether a file of ours lacks its end; other programs may end theirs as they like."""
     return (
         text.startswith(HEADER)
         and not data.endswith(END_MARK)
@@ -529,14 +529,14 @@ def _is_cut_off(data: bytes, text: str) -> bool:
 
 
 def decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
-    """Read a file that is exactly as we write it.
+    """Decode a file that is exactly as we write it.
 
     Returns:
-        The session, and its artifacts and history as they stand in the file.
+        The session, and its encoded artifacts and history.
 
     Raises:
-        NotOurs: It is not.
-        InvalidSession: It is, and breaks the rules of the domain.
+        NotOurs: The file is not as we write it.
+        InvalidSession: It is, but violates the rules of the domain.
     """
     if not is_plain(data, text):
         raise NotOurs
@@ -574,13 +574,13 @@ def decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
 
 
 def _goal_ends(text: str, position: int) -> bool:
-    """Return whether what follows a goal is near enough for there to be one."""
+    """Return whether the field after a goal comes within the longest span of a goal."""
     end = position + _GOAL_SPAN
     return any(text.find(f"\n{key}", position, end) >= 0 for key in _BEHIND_GOAL)
 
 
 def decode_goal(data: bytes, *, path: Path) -> str | None:
-    """Read the goal of a session's file, and of one as we write it no more than that.
+    """Decode a session's goal; of a file as we write it, nothing else is decoded.
 
     Raises: as `decode_session`.
     """
@@ -597,7 +597,7 @@ def decode_goal(data: bytes, *, path: Path) -> str | None:
 
 
 def _decode_artifacts(text: str, position: int) -> tuple[list[SessionArtifact], int, int]:
-    """Read the artifacts, each value judged once; return them and where they begin and end."""
+    """Decode the artifacts, checking each value once; return them with their start and end."""
     empty = "artifacts: []\n"
     if text.startswith(empty, position):
         end = position + len(empty)
@@ -615,7 +615,7 @@ def _decode_artifacts(text: str, position: int) -> tuple[list[SessionArtifact], 
 
 
 def _decode_history(text: str, position: int) -> tuple[list[SessionHistory], int, int]:
-    """Read the entries as `_decode_artifacts` does; what a large session takes long for."""
+    """Decode the entries as `_decode_artifacts` does; most of a large session's reading time."""
     columns, begin, end = _columns(text, position, "history", _ENTRY_RE())
     timestamps, actions, phases, *texts, data = columns
     details = [
@@ -642,10 +642,10 @@ def _decode_history(text: str, position: int) -> tuple[list[SessionHistory], int
 def _columns(
     text: str, position: int, key: str, pattern: re.Pattern[str]
 ) -> tuple[list[list[Any]], int, int]:
-    """Read one list; return each group of its items, and where they begin and end.
+    """Decode one list; return the groups of its items as columns, with the list's start and end.
 
-    The groups of all items are in one list at first: to keep a tuple of each item has the garbage
-    collector look at them again and again, which takes as long as to read them.
+    The groups of all items are in one list at first: with a tuple per item, the garbage collector
+    would scan them again and again, which takes as long as reading them.
     """
     opening = f"{key}:\n"
     if not text.startswith(opening, position):
@@ -665,7 +665,7 @@ def _columns(
 
 @lru_cache(maxsize=512)
 def _sound_name_or_null(scalar: str) -> str | None:
-    """Read a name, or null, back and judge it; remembered, for a session has few of them."""
+    """Decode and check a name or null; cached, since a session has few names."""
     if not NAME_RE.fullmatch(scalar):
         raise NotOurs
     name = decode_text(scalar)
@@ -675,7 +675,7 @@ def _sound_name_or_null(scalar: str) -> str | None:
 
 @lru_cache(maxsize=512)
 def _sound_name(scalar: str) -> str:
-    """Read a name that can't be null back and judge it; remembered as well."""
+    """Decode and check a name that can't be null; cached as well."""
     name = _sound_name_or_null(scalar)
     if name is None:
         raise NotOurs
@@ -683,7 +683,7 @@ def _sound_name(scalar: str) -> str:
 
 
 class _SoundData(dict[str, EntryData]):
-    """The data of entries, each text of it read and judged once: many have the same."""
+    """Cache of entry data by text, each decoded and checked once: many entries share theirs."""
 
     def __missing__(self, text: str) -> EntryData:
         data, faults = freeze(decode_data(text))

@@ -1,12 +1,12 @@
-"""The digest that a session's file carries of itself, against what changes it unnoticed; pure.
+"""The digest in a session's file, which detects unnoticed changes of it; pure.
 
     digest: crc32-0a1b2c3d
     ...
 
-It is the last line before the end mark: the CRC-32 of all that stands before it, by which any bit
-that flipped is found, and before the line any run of changed bits of up to 32. It proves nothing
-about who wrote a file: whoever edits one by hand need not know about it. So a file that has another
-digest is read all the same, as one that has none, and what reads it says so.
+It is the last line before the end mark: the CRC-32 of everything before it. It detects any single
+flipped bit, and before the line any run of changed bits of up to 32. It proves nothing about who
+wrote a file, and a person who edits one by hand need not know about it. So a file with a wrong
+digest is still read, as one without a digest is, and its reader reports the mismatch.
 """
 
 from __future__ import annotations
@@ -18,40 +18,40 @@ from typing import Final
 from zlib import crc32
 
 FIELD: Final = "digest"
-"""The field of the file; no session has one of this name."""
+"""The digest's field in the file; no field of a session has this name."""
 LINE: Final = rf"{FIELD}: crc32-[0-9a-f]{{8}}\n"
-"""How the line looks, as a regular expression."""
+"""The digest line, as a regular expression."""
 NOTICE: Final = (
     "its content is not what its digest was made of: it was edited by hand, or was damaged on the "
     "disk. It was read as it is, and the next save writes a new digest; see that it says what it "
     "should."
 )
-"""What is said of a file that has another digest than its content."""
+"""The message about a file whose digest does not match its content."""
 
 _END: Final = re.compile(rf"([\n*J])({LINE})(?:\.\.\.\n)?\Z".encode())
-"""The end of a file, behind a line break or what one bit makes of it that may stand in YAML."""
+"""The end of a file, after a line break or what one flipped bit may make of it in YAML."""
 _NAME: Final = f"\n{FIELD}:".encode()
 _SPAN: Final = 64
-"""More bytes than the line and the end mark together have."""
+"""More bytes than the digest line and the end mark together."""
 
 
 def digest_line(checksum: int) -> bytes:
-    """Return the line for a file of whose content before it this is the CRC-32."""
+    """Return the digest line for content with this CRC-32."""
     return f"{FIELD}: crc32-{checksum:08x}\n".encode()
 
 
 def checksum_of(pieces: Iterable[bytes | bytearray | memoryview], before: int = 0) -> int:
-    """Return the CRC-32 of pieces, one behind the other, and of what stands before them."""
+    """Return the CRC-32 of consecutive pieces, continued from that of the content before them."""
     for piece in pieces:
         before = crc32(piece, before)
     return before
 
 
 class GrowingChecksum:
-    """The checksum of a text that is mostly added to: each byte is looked at once.
+    """The checksum of an append-mostly text, computed in one pass over each byte.
 
-    A save changes the head of a file and adds to the history behind it; of a large one, to look at
-    all of it would take as long as a tenth of the save.
+    A save changes the head of a file and appends to its history; for a large file, checksumming all
+    of it would take a tenth of the save's time.
     """
 
     def __init__(self) -> None:
@@ -59,11 +59,11 @@ class GrowingChecksum:
         self._size = 0
 
     def behind(self, before: int, text: bytearray) -> int:
-        """Return the checksum of the text and of what stands before it.
+        """Return the checksum of the text and of the content before it.
 
         Args:
-            before: The checksum of that.
-            text: The text; of what it was last time, nothing but its end has changed.
+            before: The checksum of the content before it.
+            text: The text; since the last call, only its end has changed.
         """
         if len(text) < _WORTH_JOINING:
             self._found = self._size = 0
@@ -77,19 +77,19 @@ class GrowingChecksum:
 _WORTH_JOINING: Final = 1 << 16
 _POLYNOMIAL: Final = 0xEDB88320
 _ONE: Final = 1 << 31
-"""The polynomial 1: the bits of a CRC-32 are its coefficients, the highest bit that of x^0."""
+"""The polynomial 1: a CRC-32's bits are its coefficients, the highest bit that of x^0."""
 
 
 def joined(first: int, second: int, size: int) -> int:
-    """Return the CRC-32 of two texts, one behind the other, by those of each.
+    """Return the CRC-32 of two consecutive texts from those of each.
 
-    The first one's is multiplied by x to the number of bits behind it, modulo the polynomial of
+    The first one's is multiplied by x to the number of bits after it, modulo the polynomial of
     CRC-32 (as zlib's `crc32_combine` does), and the second one's added.
 
     Args:
         first: The checksum of the first text.
-        second: That of the second one.
-        size: How many bytes the second one has.
+        second: The checksum of the second text.
+        size: The second text's length in bytes.
     """
     power, left = _ONE, size
     for square in _powers_of_a_byte():
@@ -122,14 +122,14 @@ def _product(one: int, other: int) -> int:
 
 
 def differs(data: bytes, *, carried: bool | None = None) -> bool:
-    """Return whether a file carries a digest, and it is not that of its content.
+    """Return whether a file has a digest that does not match its content.
 
     Args:
         data: The file.
-        carried: Whether it has the field, as its reader found; if None, that is looked for.
+        carried: Whether it has the field, as its reader found; if None, the field is searched for.
     """
     end = _END.search(data, max(len(data) - _SPAN, 0))
-    if end is None:  # elsewhere, or of another form
+    if end is None:  # in another place, or in another form
         return _NAME in data if carried is None else carried
     content = memoryview(data)[: end.start(2)]
     return end[1] != b"\n" or digest_line(crc32(content)) != end[2]

@@ -1,8 +1,8 @@
-"""Sessions from any document: YAML of any form, and JSON as `SessionContext.to_dict` gives it.
+"""Decodes sessions from any document: any YAML, and JSON as `SessionContext.to_dict` returns it.
 
-Every field of the table (`domain.session_fields`) is judged, and everything that is wrong is
-reported at once, in YAML with its line. Fields that a newer version wrote into a file are kept as
-YAML, so that a save does not lose them.
+Every field of the table (`domain.session_fields`) is checked, and every fault is reported at once,
+in YAML with its line. Fields that a newer version wrote into a file are held as YAML, so that a
+save does not lose them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from .session_values import encode_key, encode_text
 _T = TypeVar("_T")
 _MAX_DEPTH: Final = 16
 _MAX_WIDTH: Final = 1000
-"""How many fields or items anything but the two long lists may have."""
+"""Most fields or items of anything but the two long lists."""
 _VERSION_RE: Final = re.compile(r"([0-9]{1,20})[0-9]*(?:\.([0-9]{1,20})[0-9]*)?")
 _NAME_RE: Final = re.compile(r"\w+")
 _INT_RE: Final = re.compile(r"0|[-+]?[1-9][0-9]{0,399}")
@@ -55,14 +55,14 @@ _BOOLEANS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"), True),
     **dict.fromkeys(("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"), False),
 }
-"""What YAML 1.1 takes for true and false."""
+"""The words that YAML 1.1 reads as true and false."""
 
 
 def decode_any(text: str, path: Path) -> tuple[SessionContext, bool]:
-    """Read a session's file by a YAML parser; return the session, and whether it has a digest.
+    """Decode a session's file with a YAML parser; return the session and whether it has a digest.
 
     Raises:
-        SessionCorrupted: It is no session; the error names the file and every fault.
+        SessionCorrupted: It is not a session; the error names the file and every fault.
         UnsupportedSchema: A newer version wrote it.
     """
     reader = _FileReader(path)
@@ -85,11 +85,11 @@ def session_from_dict(document: object) -> SessionContext:
     """Return the session that a document describes; the inverse of `SessionContext.to_dict`.
 
     Args:
-        document: A mapping with the fields of the published schema (`agentforge schema`). What
-            stands beside them is passed over, as in the output of `agentforge show --json`.
+        document: A mapping with the fields of the published schema (`agentforge schema`). Other
+            fields are ignored, such as those of `agentforge show --json`.
 
     Raises:
-        InvalidSession: With everything that is wrong.
+        InvalidSession: The document is invalid; every fault is listed.
     """
     reader = _Reader()
     fields = Fields(document, "", reader.faults, expected="the fields of a session")
@@ -103,17 +103,17 @@ def session_from_dict(document: object) -> SessionContext:
 
 
 def _version_of(node: Node) -> tuple[int, int] | None:
-    """Return the major and the minor version."""
+    """Return the major and minor version."""
     text = node.text if isinstance(node, Scalar) else node
     found = _VERSION_RE.fullmatch(text) if isinstance(text, str) else None
     return None if found is None else (int(found[1]), min(int(found[2] or 0), MAX_COUNT))
 
 
 class _Reader:
-    """Makes a session of a mapping that has all of its fields.
+    """Builds a session from a mapping that has all of its fields.
 
     Attributes:
-        faults: Everything that is wrong with it.
+        faults: Every fault found.
     """
 
     def __init__(self) -> None:
@@ -131,27 +131,27 @@ class _Reader:
         }
 
     def must_have(self, field: Field) -> bool:
-        """Return whether a document without a field is none."""
+        """Return whether a document must have this field."""
         return field.required or field in SESSION
 
     def newer_fields(self, fields: Fields) -> str:
-        """Return, as YAML, what a newer version wrote beside the fields."""
+        """Return the fields written by a newer version, as YAML."""
         del fields
         return ""
 
     def tags(self, fields: Fields, name: str) -> tuple[str, ...] | None:
-        """Take tags; null is none in JSON."""
+        """Read tags; null is refused in JSON."""
         return fields.distinct(name) if fields.has(name) else None
 
     def items(
         self, fields: Fields, name: str, make: Callable[[int, Node], object]
     ) -> list[object] | None:
-        """Take a list, and what is made of its items."""
+        """Read a list and convert its items."""
         nodes = fields.read(name, "a list", as_list)
         return None if nodes is None else [make(index, one) for index, one in enumerate(nodes)]
 
     def budget(self, fields: Fields) -> TokenBudget | None:
-        """Read a token budget; what remains follows from it."""
+        """Read a token budget; the remaining tokens are derived."""
         for name in ("remaining", "tokens_remaining"):
             fields.take(name)
         return self.built(fields, BUDGET, TokenBudget) if fields.usable else None
@@ -168,7 +168,7 @@ class _Reader:
     def built(
         self, fields: Fields, table: tuple[Field, ...], make: Callable[..., _T], **more: Any
     ) -> _T | None:
-        """Build a value of the fields of a table; what the domain refuses is among the faults."""
+        """Build a value from the fields of a table; domain errors are added to the faults."""
         values: dict[str, Any] = {}
         wrong: set[str] = set()
         for field in table:
@@ -201,7 +201,7 @@ class _Reader:
         return value
 
     def _refused(self, fields: Fields, fault: str, wrong: set[str]) -> None:
-        """Add a fault of the domain, unless it is of a field that has one already."""
+        """Add a domain fault, unless its field already has a fault."""
         fault = fault.removeprefix(f"{fields.where}.")
         named = _NAME_RE.match(fault)
         name = "" if named is None else named[0]
@@ -211,14 +211,14 @@ class _Reader:
 
 
 class _FileReader(_Reader):
-    """Makes a session of the nodes of a file, of any minor version.
+    """Builds a session from the YAML nodes of a file, of any minor version.
 
     Attributes:
         path: The file.
-        unknown: The fields that no session of this version has, with their lines: faults, unless
-            the version, which may stand behind them, is a newer one.
-        minor: The minor version of the form, once it is known.
-        carries_digest: Whether there is a digest, which `session_digest` looks at.
+        unknown: Fields that no session of this version has, with their lines: faults, unless the
+            version, which may come after them, is newer.
+        minor: The minor version of the file, once it is known.
+        carries_digest: Whether there is a digest field; `session_digest` checks it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -230,7 +230,7 @@ class _FileReader(_Reader):
 
     @property
     def is_newer(self) -> bool:
-        """Whether a newer version than this one wrote it, as far as that is known yet."""
+        """Whether a newer version than this one wrote the file, as far as is known yet."""
         return self.minor is not None and self.minor > OWN_DATA_MINOR
 
     def version(self, node: Node) -> None:
@@ -242,7 +242,7 @@ class _FileReader(_Reader):
             self.minor = found[1]
 
     def session(self, root: MappingNode) -> SessionContext | None:
-        """Read the session of a document whose lists are read already."""
+        """Build the session of a document whose lists are already read."""
         if "schema_version" not in root:
             self.minor = 0
         fields = Fields(root, "", self.faults)
@@ -259,22 +259,22 @@ class _FileReader(_Reader):
         return session
 
     def must_have(self, field: Field) -> bool:
-        """Return whether a document without a field is none; a minimal one has few."""
+        """Return whether a document must have this field; a minimal one has few."""
         return field.required
 
     def tags(self, fields: Fields, name: str) -> tuple[str, ...] | None:
-        """Take tags; a key that a person left without a value has none."""
+        """Read tags; a key without a value means no tags."""
         return fields.distinct(name)
 
     def items(
         self, fields: Fields, name: str, make: Callable[[int, Node], object]
     ) -> list[object] | None:
-        """Take a list whose items were read one by one."""
+        """Return a list whose items were read one by one."""
         del make
         return fields.read(name, "a list", as_list)
 
     def newer_fields(self, fields: Fields) -> str:
-        """Return, as YAML, what a newer version wrote; what an older one did is a fault."""
+        """Return the fields of a newer version as YAML; from an older version they are faults."""
         rest = fields.rest()
         for name in rest if not self.is_newer else ():
             unknown = (fields.line_of(name), fields.path(name), "is not a field of a session")
@@ -286,7 +286,7 @@ class _FileReader(_Reader):
 
 
 def _is_refused(value: Any, field: Field) -> bool:
-    """Return whether a value, or an item of it, has its fault already."""
+    """Return whether a value, or an item of it, already has a fault."""
     if field.kind in {Kind.ARTIFACTS, Kind.HISTORY} and value is not None:
         return any(one is None for one in value)
     return value is None and not field.nullable
@@ -300,12 +300,12 @@ def _text(fields: Fields, field: Field) -> str | None:
 
 
 def _count(fields: Fields, field: Field) -> int | None:
-    """Take a whole number; its bounds are the domain's to judge."""
+    """Read a whole number; the domain checks its bounds."""
     return fields.read(field.name, "a whole number", _digits)
 
 
 def _digits(node: Node) -> int | None:
-    """Return a whole number, which other readers of YAML know without its `_` only."""
+    """Return a whole number without `_`, which some YAML readers do not accept in it."""
     return None if isinstance(node, Scalar) and "_" in node.text else as_whole(node)
 
 
@@ -319,7 +319,7 @@ def _state(fields: Fields, field: Field) -> SessionState | None:
 
 
 def _data(fields: Fields, field: Field) -> Mapping[str, Any] | None:
-    """Take a mapping of what JSON has."""
+    """Read a mapping of JSON values."""
     inner = fields.inner(field.name)
     if not inner.usable:
         return None
@@ -333,10 +333,10 @@ def _data(fields: Fields, field: Field) -> Mapping[str, Any] | None:
 
 
 class _NoValue(Exception):
-    """A value is nothing that JSON has, as a date.
+    """A value has no equivalent in JSON, such as a date.
 
     Attributes:
-        node: The value; None where its fault is reported already.
+        node: The value; None if its fault is already reported.
     """
 
     def __init__(self, node: Scalar | None = None) -> None:
@@ -379,7 +379,7 @@ def _kept_field(name: str, node: Node, indent: int) -> str:
 
 
 def _kept_value(node: Node, indent: int) -> str:
-    """Write what follows a field's colon or an item's dash, with the end of its last line."""
+    """Write what follows a field's colon or an item's dash, including the last line break."""
     inner = indent + _STEP
     if isinstance(node, MappingNode):
         lines = [_kept_field(name, one, inner) for name, one in node.items()]

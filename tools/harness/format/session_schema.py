@@ -1,4 +1,4 @@
-"""The JSON Schema of a session as JSON: made of the domain's bounds, events and their fields."""
+"""The JSON Schema of sessions, derived from the domain's bounds, events and fields."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _Schema = dict[str, Any]
 def session_schema() -> _Schema:
     """Return the JSON Schema (draft 2020-12) of what `SessionContext.to_dict` returns.
 
-    More fields than these may stand beside them, as in `agentforge show --json`, and newer versions
-    add some. What a schema can't say (the order of times, the sizes of data, no field but once) is
+    Additional fields are allowed, as in `agentforge show --json`, and newer versions add some.
+    Rules that a schema can't express (the order of times, the sizes of data, unique fields) are
     checked by `session_from_dict`.
     """
     ended = [state.value for state in SessionState if state.is_terminal]
@@ -129,12 +129,13 @@ def _table_schema(table: tuple[Field, ...]) -> _Schema:
 
 
 def _entry_schema() -> _Schema:
-    """Return the schema of an entry: of an event's, its data has the event's fields."""
+    """Return the schema of an entry; an event's data has the event's fields."""
     return {
         **_table_schema(ENTRY),
         "allOf": [
             {
-                # A caller's note with an event's name has none of its fields, nor an empty entry.
+                # A caller's note with an event's name has none of its fields, nor has an empty
+                # entry.
                 "if": {
                     "properties": {
                         "action": {"const": name},
@@ -159,7 +160,7 @@ def _value_schema(kind: type) -> _Schema:
 
 
 def _type_schema(annotation: Any) -> _Schema:
-    """Return the schema of a field by its annotation, which is all that an event's field has."""
+    """Return the schema of a field from its annotation, the only description of event fields."""
     if annotation in _JSON_TYPES:
         return {"type": _JSON_TYPES[annotation]}
     inner = get_args(annotation)

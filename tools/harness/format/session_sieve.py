@@ -1,9 +1,9 @@
-"""Which documents of sessions may hold some words, judged by their bytes alone; pure.
+"""Filters session documents that may contain some words, by their bytes alone; pure.
 
-To read a document takes a hundred times as long as to look for bytes in it. So what can't hold the
-words is sifted out, and only the rest is read. Nothing that holds them is ever sifted out: what is
-looked for are the parts of a word that no form of YAML writes otherwise than they are, and where a
-document could spell them by escapes, it is let through.
+Decoding a document takes a hundred times as long as searching its bytes, so only documents that may
+contain the words are decoded. No document that contains them is ever rejected: the search uses
+parts of a word that every form of YAML writes unchanged, and a document that could spell them with
+escapes is let through.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from ...base.search_words import SearchWords
 from .session_values import RAW
 
 _DISGUISES: Final = re.compile(rb"\\(?:[xuU/\n]|\xc2\x85|\xe2\x80[\xa8\xa9])")
-"""Escapes of a quoted text behind which any letter may be, or which join what stands apart."""
+"""Escapes in quoted text that may stand for any letter, or join separated text."""
 
 
 @cache
 def _parts_re() -> re.Pattern[str]:
-    """Runs of what stands for itself in a document: no quote, no escape, no white space.
+    """Match runs of characters that every document writes as they are: no quote, escape or space.
 
-    It is compiled where it is first needed: that takes a millisecond.
+    Compiled on first use: that takes a millisecond.
     """
     return re.compile(rf"(?:(?![\s\"'\\])[{RAW}])+")
 
 
 def unchanging_runs(text: str) -> list[str]:
-    """Return the parts of a text that stand in any document as they are."""
+    """Return the parts of a text that every document writes unchanged."""
     return _parts_re().findall(text)
 
 
 def unchanging_parts(words: SearchWords) -> tuple[str, ...]:
-    """Return what stands in each document that holds some words, folded: parts of the words."""
+    """Return parts of the words, case-folded, that every document with all the words contains."""
     parts = (part for term in words.terms for part in unchanging_runs(term))
     return tuple(dict.fromkeys(parts))
 
 
 class DocumentSieve:
-    """Sifts out documents that can't hold some words.
+    """Rejects documents that can't contain some words.
 
     Args:
         words: The words.
@@ -52,7 +52,7 @@ class DocumentSieve:
         self._is_ascii = len(self._ascii_parts) == len(self._parts)
 
     def lets_through(self, document: bytes) -> bool:
-        """Return whether a document may hold the words."""
+        """Return whether a document may contain the words."""
         return self._has_parts(document) or _may_be_disguised(document)
 
     def _has_parts(self, document: bytes) -> bool:

@@ -1,9 +1,9 @@
-"""The values of a session's file, in the one form that is written: texts, times, data; both ways.
+"""Encodes and decodes the values of a session's file: text, times, data.
 
-It is plain block YAML 1.1 that any YAML library reads to the same values. Each value has one form
-only, so that what we wrote ourselves is read back without a YAML parser; `NotOurs` says that a
-value has another one, about which `session_document` decides. The module is long because both
-directions of each value stand together.
+The output is plain block YAML 1.1 that any YAML library reads to the same values. Each value has
+one form only, so that our own files are decoded without a YAML parser; `NotOurs` means that a value
+has another form, which `session_document` handles. The module is long because both directions of
+each value are side by side.
 """
 
 from __future__ import annotations
@@ -16,29 +16,30 @@ from typing import Any, Final
 
 # ---------------------------------------------------------------------------- writing texts, times
 
-# Quantifiers of what may be long are possessive: `re` keeps a state of 100 bytes for every turn of
-# a group that it could take back.
+# Quantifiers of long parts are possessive: otherwise `re` stores 100 bytes per repetition, for
+# backtracking.
 PLAIN: Final = r"[A-Za-z_][A-Za-z0-9_./()+=]*+(?:[ -]++[A-Za-z0-9_./()+=]++)*+"
 _PLAIN_RE: Final = re.compile(PLAIN)
 _RESERVED: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "_"})
-"""What YAML 1.1 or 1.2, or some reader of them, takes for something other than text."""
+"""Words that YAML 1.1 or 1.2, or some reader of them, takes for something other than text."""
 LONGEST_RESERVED: Final = max(map(len, _RESERVED))
 
-# What a double-quoted or literal scalar may hold as it is: YAML's printable characters less the
-# line breaks of YAML 1.1, the byte order mark and the marks that reorder text on a screen.
+# Characters that a double-quoted or literal scalar may hold unescaped: YAML's printable characters
+# without the line breaks of YAML 1.1, the byte order mark and the marks that reorder text on a
+# screen.
 RAW: Final = (
     "\x20-\x7e\xa0-\u200d\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
     "\U00010000-\U0001fffd\U00020000-\U0010fffd"
 )
 
-# Not compiled here, but where a text needs it: `re` keeps what it compiled.
+# Compiled on first use: `re` caches compiled patterns.
 _ESCAPED_ASCII: Final = r'["\\]|[^ -~]'
 _UNPRINTABLE_ASCII: Final = r"[^\n\t -~]"
 
 
 @cache
 def _escaped_re() -> re.Pattern[str]:
-    """What is escaped in any text; it takes longer to compile than all else here together."""
+    """Match characters that are escaped in any text; the module's slowest pattern to compile."""
     return re.compile(f'["\\\\]|[^{RAW}]')
 
 
@@ -65,14 +66,14 @@ _SHORT_ESCAPES: Final = {
     "\x1b": "\\e",
 }
 _INDICATOR: Final = "2"
-"""By how much a literal block is indented more than the field that it is the value of."""
+"""The indentation of a literal block, relative to its field."""
 _LONG_BLANKS: Final = r"(?m)^[ \t]+$"
 
 
 def _needs_indicator(text: str) -> bool:
-    """Return whether a block must say how far it is indented, for a reader can't see it.
+    """Return whether a block needs an explicit indentation because a reader can't detect it.
 
-    Cheap even for a million empty lines: the expression is tried only where it may match.
+    Cheap even for a million empty lines: the pattern is tried only where it may match.
     """
     if text[0] in " \t\n":
         return True
@@ -92,17 +93,17 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def encode_text(text: str | None, *, indent: int = 6) -> str:
-    """Write one text value: plain where that can't be misread, else literal, else quoted.
+    """Encode one text value: plain if that is unambiguous, else literal, else quoted.
 
     Args:
         text: The value; None becomes null.
-        indent: How far the lines of a literal block are indented: two more than its field.
+        indent: The indentation of a literal block's lines: two more than its field's.
     """
     if text is None:
         return "null"
     plain = _PLAIN_RE.fullmatch(text)
     if plain is not None and text.lower() not in _RESERVED:
-        return plain[0]  # and not `text`, which may be of a subclass that formats differently
+        return plain[0]  # and not `text`, whose subclass may format differently
     body = text.rstrip("\n")
     if "\n" in text and body and _is_printable(text):
         newlines = len(text) - len(body)
@@ -115,42 +116,42 @@ def encode_text(text: str | None, *, indent: int = 6) -> str:
 
 
 def encode_key(name: str) -> str:
-    """Write a field's name: plain where that can't be misread, else quoted."""
+    """Encode a field's name: plain if that is unambiguous, else quoted."""
     if _PLAIN_RE.fullmatch(name) and name.lower() not in _RESERVED:
         return name
     return f'"{_escape_all(name)}"'
 
 
 encode_name: Final = lru_cache(maxsize=512)(encode_text)
-"""As `encode_text`, remembered: the few names of a session are written at every save."""
+"""Cached `encode_text`: the few names of a session are written at every save."""
 
 
 def encode_time(moment: datetime | None) -> str:
-    """Write a time: ISO 8601, to the microsecond, with its offset, quoted; None becomes null."""
+    """Encode a time: ISO 8601, to the microsecond, with its offset, quoted; None becomes null."""
     return "null" if moment is None else f'"{moment.isoformat(timespec="microseconds")}"'
 
 
 encode_recent_time: Final = lru_cache(maxsize=64)(encode_time)
-"""As `encode_time`, remembered, of times in UTC: a save writes most of them once more."""
+"""Cached `encode_time` for times in UTC: a save writes most of them again."""
 
 
 # ------------------------------------------------------------------------------------ writing data
 
 _INDENT: Final = 6
-"""How far the fields of an entry's data are indented."""
+"""The indentation of an entry's data fields."""
 OWN_INDENT: Final = 2
-"""How far the fields of the session's own data are indented."""
+"""The indentation of the session's own data fields."""
 _STEP: Final = 2
 _encode_data_key: Final = lru_cache(maxsize=512)(encode_key)
 
 
 def encode_data(data: Mapping[str, Any]) -> str:
-    """Write an entry's data as a field; nothing if it is empty."""
+    """Encode an entry's data as a field; empty data gives no field."""
     return f"    data:\n{_encode_fields(data, _INDENT)}" if data else ""
 
 
 def encode_own_data(name: str, data: Mapping[str, Any]) -> str:
-    """Write data of the session itself as a field; nothing if it is empty."""
+    """Encode a data field of the session itself; empty data gives no field."""
     return f"{name}:\n{_encode_fields(data, OWN_INDENT)}" if data else ""
 
 
@@ -165,7 +166,7 @@ def _encode_fields(data: Mapping[str, Any], indent: int) -> str:
 
 
 def _encode_value(value: Any, indent: int) -> str:
-    """Write what follows a field's colon or an item's dash, with the end of its last line."""
+    """Encode what follows a field's colon or an item's dash, including the last line break."""
     inner = indent + _STEP
     if isinstance(value, dict):
         return f"\n{_encode_fields(value, inner)}" if value else " {}\n"
@@ -177,7 +178,7 @@ def _encode_value(value: Any, indent: int) -> str:
         return " true\n" if value else " false\n"
     digits = repr(value)
     if "e" in digits and "." not in digits:
-        digits = digits.replace("e", ".0e")  # to YAML 1.1, a number with an exponent has a point
+        digits = digits.replace("e", ".0e")  # YAML 1.1: a number with an exponent needs a point
     return f" {digits}\n"
 
 
@@ -218,7 +219,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def decode_text(scalar: str) -> str | None:
-    """Read a plain or quoted text, or null, back; `NotOurs` if it is spelled otherwise."""
+    """Decode plain or quoted text, or null; raise `NotOurs` if it is written differently."""
     if scalar[0] == '"':
         inner = scalar[1:-1]
         return re.sub(_UNESCAPE, _unescape, inner) if "\\" in inner else inner
@@ -230,7 +231,7 @@ def decode_text(scalar: str) -> str | None:
 
 
 def decode_block(scalar: str, margin: str) -> str:
-    """Read a literal block back; `NotOurs` if it is spelled otherwise."""
+    """Decode a literal block; raise `NotOurs` if it is written differently."""
     header, _, body = scalar.partition("\n")
     text = f"\n{body}".replace(f"\n{margin}", "\n")[1:]
     indicated = header.startswith(f"|{_INDICATOR}")
@@ -245,12 +246,12 @@ def decode_block(scalar: str, margin: str) -> str:
 
 
 decode_known_text: Final = lru_cache(maxsize=512)(decode_text)
-"""As `decode_text`, remembered, for the few names of a session."""
+"""Cached `decode_text`, for the few names of a session."""
 
 
 @lru_cache(maxsize=512)
 def decode_name(scalar: str) -> str:
-    """Read a text that can't be null back; `NotOurs` if it is spelled otherwise."""
+    """Decode text that can't be null; raise `NotOurs` if it is written differently."""
     text = decode_text(scalar)
     if text is None:
         raise NotOurs
@@ -258,7 +259,7 @@ def decode_name(scalar: str) -> str:
 
 
 def is_plain(data: bytes, text: str) -> bool:
-    """Return whether a file holds only characters that we write as they are."""
+    """Return whether a file holds only characters that we write unescaped."""
     if len(data) == len(text):
         return not data.translate(None, _PLAIN_BYTES)
     return _is_printable(text)
@@ -267,24 +268,23 @@ def is_plain(data: bytes, text: str) -> bool:
 # ------------------------------------------------------------------------------------ reading data
 
 _MAX_INDENT: Final = 60
-"""Deeper than data may be nested."""
+"""Deeper than data can be nested."""
 _CACHED_CHARS: Final = 120
-"""How long a line may be that is remembered: the same names, words and counts stand in many."""
+"""The longest line whose decoding is cached: the same names, words and counts recur."""
 _LINE_RE: Final = re.compile(
     rf"( *+)(-(?: (?=.)|$))?(?:({NAME}):(?: (?=.)|$))?"
     r"(?:(0|-?[1-9][0-9]{0,399})|(-?[0-9]{1,400}\.[0-9]{1,400}(?:e[-+][0-9]{1,3})?)"
     rf"|({NAME})|(\|2?[-+]?)|(\[\]|\{{\}}))?"
 )
 _INT, _FLOAT, _TEXT, _BLOCK = range(4, 8)
-"""The groups of `_LINE_RE` that a value may be in."""
+"""The groups of `_LINE_RE` that can hold a value."""
 _Line = tuple[int, bool, str | None, Any]
-"""A line of data: how far it is indented, whether a list's item begins there, the name of the field
-and its value."""
+"""A line of data: its indentation, whether it starts a list item, its field name and its value."""
 _NO_LINE: Final[_Line] = (-1, False, None, None)
 
 
 class _Below(str):
-    """Stands for a value that begins on the next line: the header of its block, if it is one."""
+    """Marks a value that starts on the next line; holds a literal block's header."""
 
     __slots__ = ()
 
@@ -321,16 +321,16 @@ def _line(line: str) -> _Line:
 
 
 def decode_data(text: str, *, indent: int = _INDENT) -> dict[str, Any]:
-    """Read back the lines that were written below the field of some data.
+    """Decode the lines below the field of some data.
 
     Args:
         text: The lines, as `encode_data` or `encode_own_data` wrote them.
-        indent: How far the fields are indented.
+        indent: The fields' indentation.
 
     Raises:
-        NotOurs: They are not as they would be written.
+        NotOurs: They are not as we would write them.
     """
-    lines = text.split("\n")  # the last one is empty, and none of data
+    lines = text.split("\n")  # the last one is empty, not data
     first = _line(lines[0])
     if first[0] != indent or first[1]:
         raise NotOurs
@@ -343,13 +343,13 @@ def decode_data(text: str, *, indent: int = _INDENT) -> dict[str, Any]:
 def _read_fields(
     lines: list[str], position: int, indent: int, line: _Line
 ) -> tuple[dict[str, Any], int]:
-    """Read a mapping; return it and the position of the line after it.
+    """Decode a mapping; return it and the position of the line after it.
 
     Args:
         lines: All lines of the data.
-        position: Where the first field stands.
-        indent: How far the fields are indented.
-        line: The first one; it may begin a list's item.
+        position: The position of the first field.
+        indent: The fields' indentation.
+        line: The first field's line; it may start a list item.
     """
     data: dict[str, Any] = {}
     while True:
@@ -385,7 +385,7 @@ def _read_items(
 
 
 def _read_below(lines: list[str], position: int, indent: int, value: Any) -> tuple[Any, int]:
-    """Read a block, a list or a mapping that begins on the next line."""
+    """Decode a block, a list or a mapping that starts on the next line."""
     indent += _STEP
     if indent > _MAX_INDENT:
         raise NotOurs
@@ -403,7 +403,7 @@ def _read_below(lines: list[str], position: int, indent: int, value: Any) -> tup
 
 
 def indented(kept: str, margin: str) -> str:
-    """Return what was kept of a newer version, moved to where it is written."""
+    """Return YAML from a newer version, re-indented for its place in the output."""
     if not kept or not margin:
         return kept
     return "\n".join(f"{margin}{line}" if line else line for line in kept.split("\n"))

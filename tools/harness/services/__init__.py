@@ -1,1 +1,1 @@
-"""What the manager does with a session: recording, checkpoints, questions."""
+"""Session services of the manager: recording, checkpoints, questions."""

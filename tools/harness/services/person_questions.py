@@ -1,4 +1,4 @@
-"""Asking a person within a session: recorded before it is asked, and so asked once."""
+"""Asks a person within a session; each question is recorded first, and so asked only once."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class PersonQuestions:
     """Asks a person the questions of sessions, and records in the session how they ended.
 
     Args:
-        channel: Takes the questions; opened when the first is asked.
-        sessions: Where the sessions are kept.
+        channel: Takes the questions; opened for the first one.
+        sessions: Where the sessions are stored.
         changes: Saves the sessions.
         events: The log.
         clock: The time.
@@ -106,9 +106,9 @@ class PersonQuestions:
         *,
         asked_before: bool,
     ) -> QuestionEnded | None:
-        """Wait for the reply to a question that was put; None if there is none in time.
+        """Wait for the reply to a submitted question; None if there is none in time.
 
-        What an earlier worker asked may be answered already: then nobody waits.
+        A question from an earlier worker may already be answered; then there is no wait.
         """
         try:
             reply = self._channel.wait(question_id, 0.0) if asked_before else None
@@ -116,12 +116,12 @@ class PersonQuestions:
                 on_waiting(question_id)
             if reply is None and (not asked_before or timeout_s != 0):
                 reply = self._channel.wait(question_id, timeout_s)
-        except LookupError as error:  # it was put, so it was removed since
+        except LookupError as error:  # it was submitted, so it was removed since
             return QuestionAbandoned(question_id=question_id, reason=f"it is gone ({error})")
         return reply
 
     def withdraw_all(self, session: SessionContext) -> None:
-        """End every question of a session that has ended; no worker can take the answers.
+        """End every question of an ended session, since no worker can use the answers.
 
         What can't be ended now is logged; the next look at the questions ends it.
         """
@@ -143,7 +143,7 @@ class PersonQuestions:
         *,
         pause: bool,
     ) -> str:
-        """Return the id of what is asked under a key; record it first, unless it is recorded."""
+        """Return the id of the question under a key, recording it first if it is new."""
         own_id = self._channel.id_for(f"{session.session_id}/{key}")
 
         def change() -> None:
@@ -177,7 +177,7 @@ class PersonQuestions:
         return own_id
 
     def _found_again(self, known: QuestionEnded) -> QuestionEnded:
-        """Return a reply that is in the history with its answers, if the channel still has them."""
+        """Return a recorded reply with its answers, if the channel still has them."""
         try:
             return self._channel.wait(known.question_id, 0.0) or known
         except LookupError:
@@ -222,11 +222,11 @@ class PersonQuestions:
             raise
 
     def _keep_reply(self, session_id: str, reply: QuestionEnded) -> None:
-        """Put a reply into the history of a session that another worker leads by now."""
+        """Record a reply in the history of a session that another worker leads by now."""
 
         def change(found: SessionContext) -> bool:
             if found.state.is_terminal or find_reply(found, reply.question_id) is not None:
-                return False  # there is nothing to go on with, or another worker recorded it
+                return False  # nothing to resume, or another worker recorded it
             self._add_reply(found, reply)
             return True
 
@@ -237,6 +237,6 @@ class PersonQuestions:
         self._resume(session, reply.question_id)
 
     def _resume(self, session: SessionContext, question_id: str) -> None:
-        """Go on with a session that is paused for this question."""
+        """Resume a session that is paused for this question."""
         if is_paused_for(session, question_id):
             session.apply("resume", now=self._clock())

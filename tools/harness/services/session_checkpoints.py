@@ -1,9 +1,9 @@
-"""What a manager does with checkpoints: keep the workspace at each, go back to one, begin from one.
+"""Checkpoints of a manager's session: save the workspace at each, return to one, fork from one.
 
-The snapshot comes first, then the session's save that refers to it: a kill in between leaves a
-snapshot that nothing refers to, which is harmless and swept. Going back is the other way round:
-first the save, by which the session says what its workspace is to be; then the files. Whoever opens
-the session after a kill in between brings the files back first (`prepare`).
+The snapshot comes first, then the session's save that refers to it: a kill in between leaves an
+unreferenced snapshot, which is harmless and is swept. Going back is the other way round: first the
+save, in which the session says what its workspace is to be; then the files. After a kill in
+between, the next worker restores the files first (`prepare`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NOTHING = SnapshotTaken()
 
 
 class NoSnapshotKeeper(HarnessError):
-    """An operation needs snapshots, and the manager keeps none."""
+    """An operation needs snapshots, and the manager takes none."""
 
     message = """{operation}() needs snapshots of workspaces, and this manager keeps none; give it
     some: SessionManager(snapshots=...), or bootstrap.build_manager()."""
@@ -70,7 +70,7 @@ class CheckpointNotKept(HarnessError):
 
 
 class WorkspaceNotKept(HarnessError):
-    """The workspace can't be kept as it is, so nobody goes back from it; nothing was changed."""
+    """The workspace can't be saved, so going back would lose it; nothing was changed."""
 
     message = """session {session_id} was not taken back: what is in its workspace now would be
     lost, for {reason}. Nothing was changed. Remove what is named (agentforge sandbox rm
@@ -84,9 +84,9 @@ class SessionCheckpoints:
     """The checkpoints of the sessions of one store.
 
     Args:
-        snapshots: Keeps the workspaces, opened when it is first needed; None: none is kept.
+        snapshots: Saves the workspaces; opened on first use. None: no snapshots are taken.
         places: Where the sessions' directories are, and their locks.
-        changes: Saves them.
+        changes: Saves the sessions.
         clock: The time.
     """
 
@@ -100,7 +100,7 @@ class SessionCheckpoints:
         return None if self._opened is None else self._opened()
 
     def prepare(self, session: SessionContext) -> None:
-        """Make the workspace what the session says it is: what a killed worker began is finished.
+        """Make the workspace match the session, finishing what a killed worker started.
 
         Raises:
             SessionConflict: Another worker saved the session meanwhile.
@@ -131,14 +131,14 @@ class SessionCheckpoints:
             session.add_event(prepared, now=self._clock())
 
     def take(self, session: SessionContext, label: str) -> SnapshotTaken:
-        """Keep the workspace of a session that is about to be saved at a checkpoint."""
+        """Take a snapshot of a session's workspace, before the save of its checkpoint."""
         if self._snapshots is None:
             return _NOTHING
         named = f"{label} {session.current_phase or ''} attempt {session.attempt_number}"
         return self._snapshots.take(session.session_id, named)
 
     def with_snapshot(self, session: SessionContext, event: _Checkpoint) -> _Checkpoint:
-        """Return a checkpoint's event with the snapshot that is taken for it now."""
+        """Return a checkpoint's event with a snapshot taken for it now."""
         if event.snapshot is not None or event.unkept is not None:
             return event
         taken = self.take(session, event.action)
@@ -147,7 +147,7 @@ class SessionCheckpoints:
         return replace(event, snapshot=taken.snapshot, unkept=taken.unkept)
 
     def with_inputs(self, session: SessionContext, event: InputsPlaced) -> InputsPlaced:
-        """Return the event with a snapshot of the workspace, where another machine may need it."""
+        """Return the event with a snapshot of the workspace, if another machine may need it."""
         if self._snapshots is None or not self._snapshots.travels:
             return event
         return replace(event, snapshot=self.take(session, event.action).snapshot)
@@ -170,7 +170,7 @@ class SessionCheckpoints:
         return snapshots.changes(session.session_id, first, second, patch=patch, paths=paths)
 
     def rewind(self, session: SessionContext, to: str | int) -> CheckpointEntry:
-        """Take a session and its workspace back; see `SessionManager.rewind`."""
+        """Restore a session and its workspace to a checkpoint; see `SessionManager.rewind`."""
         snapshots = self._require("rewind")
         with self._places.idle(session.session_id, GUARDS):
             target = self._kept(session, to)
@@ -179,17 +179,17 @@ class SessionCheckpoints:
         return target
 
     def begin_again(self, session: SessionContext, phase: str) -> bool:
-        """Take a session and its files back to where a phase began.
+        """Restore a session and its files to the start of a phase.
 
         The caller holds the session's run lock.
 
         Returns:
-            Whether it did; not where the files of then are not kept.
+            Whether it was done; False if there is no snapshot of the files at that point.
 
         Raises:
             SessionInUse: Something is at work in the workspace.
-            WorkspaceNotKept: The workspace as it is now can't be kept; nothing was changed.
-            WriteError: The disk or its permissions.
+            WorkspaceNotKept: The current workspace can't be saved; nothing was changed.
+            WriteError: The file system refused.
         """
         snapshots = self._snapshots
         found = phase_beginning(session, phase)
@@ -230,7 +230,7 @@ class SessionCheckpoints:
     def fork(
         self, parent: SessionContext, at: str | int, *, token_budget: int | None
     ) -> SessionContext:
-        """Return a new session, not saved yet, that stands at a checkpoint of another one."""
+        """Return a new, unsaved session that starts at a checkpoint of another one."""
         snapshots = self._require("fork")
         target = self._kept(parent, at)
         snapshots.require(parent.session_id, target.snapshot or "")
@@ -261,16 +261,16 @@ class SessionCheckpoints:
         return fork
 
     def sweep(self, session: SessionContext) -> None:
-        """Remove the snapshots that no entry of a session refers to, and pack the others."""
+        """Remove a session's unreferenced snapshots, and pack the others."""
         if self._snapshots is not None:
             self._snapshots.sweep(session.session_id, snapshots_of(session))
 
     def disk_bytes(self, session: SessionContext) -> int:
-        """Return what the snapshots of a session take up on the disk, in bytes."""
+        """Return the disk usage of a session's snapshots, in bytes."""
         return 0 if self._snapshots is None else self._snapshots.disk_bytes(session.session_id)
 
     def forget_deleted(self) -> None:
-        """Let go of what was kept elsewhere for sessions that are not there any more."""
+        """Remove data stored elsewhere for sessions that no longer exist."""
         if self._snapshots is not None:
             self._snapshots.forget_deleted()
 
@@ -289,7 +289,7 @@ class SessionCheckpoints:
 
 
 def _reached(target: CheckpointEntry) -> dict[str, Any]:
-    """Return the fields that an event of going to a checkpoint has of it."""
+    """Return a checkpoint's fields for an event of returning to it."""
     return {
         "checkpoint": target.number,
         "position": target.position,

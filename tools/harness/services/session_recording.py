@@ -1,6 +1,6 @@
-"""Changes of a session, a phase's result among them: each saved once, or taken back as a whole."""
+"""Changes of a session, such as a phase's result; each is saved once or undone completely."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from ..snapshot_port import SnapshotTaken
 
 _ATTEMPTS: Final = 5
-"""How often a result is tried to be recorded when others save the session at the same time."""
+"""How often recording a result is tried while others save the session."""
 _OUTPUT_KEPT: Final = 4000
-"""How many characters of a phase's output are kept in the history, from its end."""
+"""How many characters of a phase's output go into the history, from its end."""
 _FILES_NAMED: Final = 20
 _ARTIFACTS_KEPT: Final = 1000
-"""How many files of one run are recorded one by one; of the rest, their number."""
+"""How many files of one run are recorded individually; of the rest, only the number."""
 _SESSION_FIELDS: Final = tuple(
     one.name for one in fields(SessionContext) if one.name != "session_id"
 )
@@ -40,15 +40,15 @@ _T = TypeVar("_T")
 
 
 def despite_conflicts(act: Callable[[], _T], *, again: Callable[[], bool], attempts: int) -> _T:
-    """Change a session; where another worker saved it first, once more on what that one saved.
+    """Change a session; after another worker's conflicting save, try again on top of it.
 
     Args:
         act: Makes the change and saves it.
-        again: Called after each conflict: makes ready for another attempt, False if none has sense.
-        attempts: How often `act` is called at the most.
+        again: Called after each conflict: prepares another attempt, or returns False to give up.
+        attempts: The most calls of `act`.
 
     Raises:
-        SessionConflict: Others were first each time, or no other attempt had sense.
+        SessionConflict: Other saves were first each time, or `again` gave up.
     """
     for left in reversed(range(attempts)):
         try:
@@ -60,7 +60,7 @@ def despite_conflicts(act: Callable[[], _T], *, again: Callable[[], bool], attem
 
 
 class _Before(NamedTuple):
-    """What a change may alter, so that it can be taken back. The lists only ever grow."""
+    """What a change may alter, so that it can be undone. The lists only ever grow."""
 
     state: SessionState
     values: tuple[Any, ...]
@@ -71,7 +71,7 @@ class _Before(NamedTuple):
 
     @classmethod
     def of(cls, session: SessionContext) -> Self:
-        """Return a session as it is now."""
+        """Return the session's current values."""
         budget = session.token_budget
         return cls(
             session.state,
@@ -83,7 +83,7 @@ class _Before(NamedTuple):
         )
 
     def restore(self, session: SessionContext) -> None:
-        """Make a session what it was."""
+        """Restore the session to these values."""
         for name, value in zip(_CHANGEABLE, self.values, strict=True):
             setattr(session, name, value)
         session.token_budget.total_budget = self.total_budget
@@ -92,7 +92,7 @@ class _Before(NamedTuple):
         del session.history[self.history :]
 
     def equals(self, session: SessionContext) -> bool:
-        """Return whether a session is as it was."""
+        """Return whether the session still has these values."""
         now = self.of(session)
         own_data = zip(now.values[-2:], self.values[-2:], strict=True)
         return now == self and all(one is other for one, other in own_data)  # 1 equals 1.0 and true
@@ -100,12 +100,12 @@ class _Before(NamedTuple):
 
 _APART: Final = {"session_id", "parent_id", "revision", "token_budget", "artifacts", "history"}
 _CHANGEABLE: Final = tuple(one.name for one in SESSION if one.name not in _APART)
-"""The fields that a change may set, the session's own data the last of them."""
+"""The fields that a change may set, the session's own data last."""
 _changeable: Final = attrgetter(*_CHANGEABLE)
 
 
 class _Together(NamedTuple):
-    """What belongs to one save: a session, its changes, and what follows once it is saved."""
+    """The contents of one save: a session, its changes, and the actions to run after it."""
 
     session: SessionContext
     steps: list[SessionStep]
@@ -113,7 +113,7 @@ class _Together(NamedTuple):
 
 
 def _step(session: SessionContext, before: _Before) -> SessionStep:
-    """Return what a session is at after a change."""
+    """Return the session's position after a change."""
     return SessionStep(
         entries=len(session.history),
         phase=session.current_phase,
@@ -123,12 +123,12 @@ def _step(session: SessionContext, before: _Before) -> SessionStep:
 
 
 class SessionChanges:
-    """Saves the changes of sessions to one repository, and tells what was saved and what could not.
+    """Saves changes of sessions to one repository, and reports what was and was not saved.
 
     Args:
-        store: Where the sessions are kept.
-        events: Told of what is on disk, and of what could not be saved.
-        origin: Returns the span that a save belongs under, where no span is current.
+        store: Where the sessions are stored.
+        events: Receives what is on disk, and what could not be saved.
+        origin: Returns a save's parent span, if no span is current.
     """
 
     def __init__(
@@ -145,11 +145,11 @@ class SessionChanges:
 
     @property
     def together_on(self) -> str | None:
-        """The session whose changes are being put together for one save, or None."""
+        """The session whose changes are being collected for one save, or None."""
         return None if self._together is None else self._together.session.session_id
 
     def after_save(self, act: Callable[[], object]) -> None:
-        """Do what follows from a change that was made: now, or once it is saved with the others."""
+        """Run an action after the current change is saved; at once if no save is pending."""
         if self._together is None:
             act()
         else:
@@ -159,17 +159,17 @@ class SessionChanges:
     def changing(
         self, session: SessionContext, *, unless_unchanged: bool = False
     ) -> Iterator[SessionContext]:
-        """Save all that the block changes at its end, once; if anything fails, take it all back.
+        """Save everything that the block changes, once, at its end; if anything fails, undo it all.
 
-        A block within the block is saved with it: it takes back its own changes where it fails.
+        A nested block is saved with the outer one; if it fails, it undoes its own changes.
 
         Args:
             session: The session; yielded.
-            unless_unchanged: Whether nothing is saved where the block changed nothing.
+            unless_unchanged: Whether to skip the save if the block changed nothing.
 
         Raises:
             SessionConflict: Another worker saved the session since.
-            WriteError: It could not be saved; what is `visible` is not taken back.
+            WriteError: It could not be saved; a `visible` save is not undone.
         """
         outer, before = self._together, _Before.of(session)
         inside = outer is not None and outer.session is session
@@ -208,8 +208,8 @@ class SessionChanges:
 
         Args:
             session: The session.
-            attachments: Files to keep beside it, by name.
-            inherited: The same, of a fork's parent.
+            attachments: Files to store beside it, by name.
+            inherited: The same, from a fork's parent.
 
         Raises:
             SessionConflict: Another worker saved it since.
@@ -234,12 +234,12 @@ class SessionChanges:
             raise
 
     def _tell(self, session: SessionContext, before: _Before, steps: Sequence[SessionStep]) -> None:
-        """Report what was saved of a session since it was as before, and by which steps."""
+        """Report what was saved since `before`, and by which steps."""
         if len(session.history) > before.history:
             self._events.added(session, before.history, came_from=before.state, steps=steps)
         spent = session.token_budget.tokens_used - before.tokens_used
         rest = spent - sum([one.tokens for one in steps])
-        # What was spent without a step was added to the budget by hand.
+        # Spending without a step was added to the budget directly.
         counted = [*((one.phase, one.tokens) for one in steps), (session.current_phase, rest)]
         for phase, tokens in counted:
             if tokens > 0:
@@ -252,19 +252,19 @@ class SessionChanges:
         *,
         catch_up: Callable[[SessionContext], bool] | None = None,
     ) -> _T:
-        """Save a change; if others saved the session meanwhile, on top of what they saved.
+        """Save a change; after other workers' saves, on top of them.
 
         Args:
-            session: What is changed.
+            session: The session to change.
             change: Makes the change in memory; called again after each conflict.
-            catch_up: Takes over what others saved, or says that the change has no place there
-                any more; by default as a phase's result belongs to its attempt.
+            catch_up: Adopts what others saved, or returns False if the change no longer applies; by
+                default by the rule for a phase's result, which belongs to its attempt.
 
         Returns:
             What `change` returned when its change was saved.
 
         Raises:
-            SessionConflict: The change has no place any more, or others saved each time.
+            SessionConflict: The change no longer applies, or others saved each time.
             WriteError: It could not be saved.
         """
         catching = catch_up if catch_up is not None else self.catch_up
@@ -276,10 +276,10 @@ class SessionChanges:
         return despite_conflicts(changed, again=lambda: catching(session), attempts=_ATTEMPTS)
 
     def catch_up(self, session: SessionContext) -> bool:
-        """Take over what another worker saved while a phase ran, if its result still belongs there.
+        """Adopt what another worker saved while a phase ran, if its result still applies.
 
-        A budget extended or a session paused meanwhile is no reason to lose the work; another
-        phase or attempt, or an end, is.
+        An extended budget or a pause meanwhile is no reason to lose the work; another phase or
+        attempt, or an end, is.
         """
         try:
             found = self._store.load(session.session_id)
@@ -303,13 +303,13 @@ class SessionChanges:
     def change_elsewhere(self, session_id: str, change: Callable[[SessionContext], bool]) -> bool:
         """Change a session that another worker leads by now.
 
-        The one in memory stays as it was, so that nothing of this worker's is saved over the
+        The session in memory stays unchanged, so that nothing of this worker's overwrites the
         other's work.
 
         Args:
             session_id: The session.
-            change: Changes what was found; False if there is nothing to change. Called again
-                after each conflict.
+            change: Changes the stored session; returns False if there is nothing to change. Called
+                again after each conflict.
 
         Returns:
             Whether a change was saved.
@@ -334,7 +334,7 @@ class SessionChanges:
 
 
 def take_over(session: SessionContext, found: SessionContext) -> None:
-    """Make a session in memory what was found of it on disk, in place."""
+    """Update a session in memory, in place, to what was read from disk."""
     for name in _SESSION_FIELDS:
         setattr(session, name, getattr(found, name))
 
@@ -352,17 +352,17 @@ def record_result(
 
     Args:
         session: The session, in memory.
-        result: How the run ended.
-        problem: Why it is no success, or None.
-        tokens: What the phase is charged with.
+        result: The result of the run.
+        problem: Why it is not a success, or None.
+        tokens: The tokens charged to the phase.
         now: The time of the record.
         taken: The snapshot of the workspace, or None.
 
     Returns:
-        The event that was recorded.
+        The recorded event.
 
     Raises:
-        InvalidSession: `tokens` is no count.
+        InvalidSession: `tokens` is not a valid count.
     """
     known = len(session.artifacts)
     for path, kind in _artifacts_of(result):
@@ -392,7 +392,7 @@ def record_result(
 
 
 def _artifacts_of(result: "PhaseResult") -> Iterator[tuple[str, str]]:
-    """Name the files to record: whatever the code did, what is recorded stays bounded and valid."""
+    """Yield the files to record, bounded and valid whatever the code did."""
     made = [(path, "created") for path in result.files_created]
     made += [(path, "modified") for path in result.files_modified]
     for path, kind in made[:_ARTIFACTS_KEPT]:
@@ -412,7 +412,7 @@ def _describe(
     if tokens:
         facts.append(f"{tokens} tokens")
     if problem is None:
-        facts += result.limit_problems()  # it coped with them, or did not notice
+        facts += result.limit_problems()  # the code handled these limits, or did not notice them
     for paths, word in (
         (result.files_created, "created"),
         (result.files_modified, "modified"),

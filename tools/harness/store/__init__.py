@@ -1,1 +1,1 @@
-"""Sessions in directories: reading, deleting, copying, streams, whose they are."""
+"""Sessions in directories: reading, deletion, copies, streams, ownership."""

@@ -1,8 +1,8 @@
-"""Which sessions of a directory are this person's own: marks outside of every repository.
+"""Ownership marks: which sessions of a directory are this person's own, recorded outside of it.
 
-A session that was made on this machine has a mark, and so has one that the person adopted. One that
-came with a clone, an archive or a copied folder has none: no file in a repository can make one. A
-mark that a power failure took is made again by `agentforge adopt`.
+A session that was created on this machine has a mark, and so has one that the person adopted. One
+from a clone, an archive or a copied folder has none: no file in a repository can make one. If a
+power failure loses a mark, `agentforge adopt` restores it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ FOLDER: Final = "sessions"
 
 
 class OwnSessions:
-    """The marks of one directory of sessions: each says the inode of the session's directory.
+    """The marks of one directory of sessions: each holds the inode of a session's directory.
 
-    Guarantees: a session is own only if its directory is the one that was marked, at the path where
-    it was marked, and the Git repository around it tracks the versions of its files that it tracked
-    then, which are none of a session that was made here. So a commit of another person that is
-    pulled, and changes a session, makes it foreign until it is adopted anew.
+    Guarantees: a session is own only if its directory is the marked one, at the path where it was
+    marked, and the Git repository around it tracks the versions of its files that it tracked then
+    (none for a session created here). So a pulled commit of another person that changes a session
+    makes it foreign until it is adopted again.
 
-    Not guaranteed: that an own session's file was written by nobody else since.
+    Not guaranteed: that no one else has written an own session's file since.
 
     Args:
         base: The directory of the sessions.
-        environment: Says where the person's state directory is.
+        environment: Determines the person's state directory.
     """
 
     def __init__(self, base: Path, *, environment: Mapping[str, str] = os.environ) -> None:
@@ -43,7 +43,7 @@ class OwnSessions:
 
     @property
     def folder(self) -> Path:
-        """Where the marks are; it need not be there."""
+        """The directory of the marks; it may not exist."""
         return self._marks.folder
 
     @property
@@ -52,11 +52,11 @@ class OwnSessions:
         return bool(self._index.tracked())
 
     def add(self, session_id: str, inode: int) -> None:
-        """Mark the session whose directory has an inode as own.
+        """Mark the session whose directory has this inode as own.
 
         Raises:
-            OSError: The person's state directory can't be written. This process knows that the
-                session is own, and no other will.
+            OSError: The person's state directory can't be written. Only this process treats the
+                session as own then.
         """
         try:
             self._marks.write(session_id, str(inode))
@@ -65,7 +65,7 @@ class OwnSessions:
             raise
 
     def adopt(self, session_id: str, inode: int) -> None:
-        """Mark the session whose directory has an inode as own, as Git tracks it now.
+        """Mark the session whose directory has this inode as own, as Git tracks it now.
 
         Raises:
             OSError: The person's state directory can't be written; nothing was marked.
@@ -73,7 +73,7 @@ class OwnSessions:
         self._marks.write(session_id, f"{inode}{self._tracked(session_id)}")
 
     def remove(self, session_ids: Iterable[str]) -> None:
-        """Remove the marks of sessions that are gone, as far as the system lets us."""
+        """Remove the marks of removed sessions, as far as the system permits."""
         self._marks.remove(one for one in session_ids if is_session_id(one))
 
     def has(self, session_id: str) -> bool:
@@ -96,7 +96,7 @@ class OwnSessions:
         return any(self.has(one) for one in self._marks.names())
 
     def _tracked(self, session_id: str) -> str:
-        """Return what names the versions of a session's files that Git tracks; empty for none."""
+        """Return a text that identifies a session's files as Git tracks them; empty for none."""
         version = self._index.tracked().version(session_id)
         return f":{version}" if version else ""
 

@@ -1,8 +1,8 @@
-"""Sessions copied from one store to another, as they are.
+"""Copies sessions unchanged from one store to another.
 
-A copy has the id, the revision, the times, the history and all that is kept beside the session.
-What only a machine has of it (its workspace, and snapshots of that) is no part of a store, and
-stays.
+A copy has the same id, revision, times and history, and everything that is stored beside the
+session. What belongs to one machine (its workspace and the workspace's snapshots) is not part of a
+store and is not copied.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOOKS: Final = 3
 
 
 class SessionDiffers(HarnessError, kind=ErrorKind.CONFLICT):
-    """Another session, or another version of it, has the id in the store that is copied to."""
+    """The target store has another session, or another version of it, under the id."""
 
     message = """session {session_id} is at revision {own_revision}, and {where} differs from it, at
     revision {revision}. Both were left as they are; delete the one that is not wanted, then repeat
@@ -36,7 +36,7 @@ class SessionDiffers(HarnessError, kind=ErrorKind.CONFLICT):
 
 
 class SessionLed(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
-    """A runner is at the session that was to be copied, or it changes all the time."""
+    """A runner leads the session to be copied, or it keeps changing."""
 
     message = """session {session_id} is being worked on, and was not copied. Pause it ({where}) or
     let its run end, then repeat the copy."""
@@ -45,7 +45,7 @@ class SessionLed(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
 
 
 class CopyOutcome(StrEnum):
-    """What became of a session that was to be copied."""
+    """The result of copying a session."""
 
     COPIED = "copied"
     PRESENT = "already there"
@@ -54,12 +54,12 @@ class CopyOutcome(StrEnum):
 
 @frozen
 class CopiedSession:
-    """A session that was to be copied.
+    """A session to be copied, and the result.
 
     Attributes:
-        session_id: Which.
-        outcome: What became of it.
-        error: Why it was left, or None.
+        session_id: The session.
+        outcome: The result.
+        error: Why it was skipped, or None.
     """
 
     session_id: str
@@ -75,24 +75,24 @@ def copy_sessions(
     dry_run: bool = False,
     check: Callable[[str], object] = lambda _: None,
 ) -> Iterator[CopiedSession]:
-    """Copy sessions, one after the other, each whole or not at all.
+    """Copy sessions one by one, each completely or not at all.
 
-    A session that is there already, the same in everything, is left alone: a copy that was
-    interrupted is finished by repeating it. One that differs from what is there, that a runner is
-    at, or that can't be read is left, and the others are copied.
+    A session that already has an identical copy is left alone, so repeating an interrupted copy
+    completes it. One that differs from the target's, that a runner leads, or that can't be read is
+    skipped, and the others are copied.
 
     Args:
-        source: Where they are; nothing is changed there.
-        target: Where they are copied to.
-        session_ids: Which; all of them if None.
-        dry_run: True: copy nothing, only say what would be copied.
-        check: Raises a HarnessError of a session that is to be left.
+        source: The store to copy from; it is not changed.
+        target: The store to copy to.
+        session_ids: The sessions; all of them if None.
+        dry_run: Copy nothing, only return what would be copied.
+        check: Raises a HarnessError for a session to be skipped.
 
     Yields:
-        What became of each, when it is done.
+        The result for each session, once it is known.
 
     Raises:
-        HarnessError: A store does not answer, or refuses everything; what was copied stays.
+        HarnessError: A store does not answer, or refuses everything; what was copied remains.
     """
     for session_id in source.list_sessions() if session_ids is None else session_ids:
         try:
@@ -101,7 +101,7 @@ def copy_sessions(
         except HarnessError as error:
             own = error.session_id is not None and error.kind is not ErrorKind.STORAGE
             if not own and not isinstance(error, SessionCorrupted):
-                raise  # it is not about this session alone
+                raise  # it concerns more than this session
             yield CopiedSession(session_id, CopyOutcome.LEFT, error)
         else:
             yield CopiedSession(session_id, outcome)
@@ -118,7 +118,7 @@ def _copy(
             target.adopt(session, documents=documents)
         except SessionIdTaken:
             if not target.exists(session_id):
-                raise  # something that is no session is in its place
+                raise  # something other than a session is in its place
         else:
             return CopyOutcome.COPIED
     there, beside = _read(target, session_id)
@@ -133,7 +133,7 @@ def _copy(
 
 
 def _read(store: SessionRepository, session_id: str) -> tuple[SessionContext, dict[str, bytes]]:
-    """Read a session and what is beside it, as they are at one moment."""
+    """Read a session and the documents beside it, in one consistent state."""
     for _ in range(_LOOKS):
         mark = store.change_mark(session_id)
         if store.is_led(session_id):

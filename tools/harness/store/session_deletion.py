@@ -1,9 +1,9 @@
-"""Deleting one session: only a session, only while it is not in use, recorded beforehand.
+"""Deletes one session: only a session, only while it is not in use, recorded beforehand.
 
 lock      the session's directory and the guards of what works in it; only a removal is waited for
-check     a regular session file in the directory that is open, at the revision that was asked
-announce  a line in the audit log that a prune writes too, synced
-discard   renamed out of sight, looked at again by inode, emptied through descriptors
+check     a regular session file in the open directory, at the requested revision
+announce  a line in the audit log, which a prune writes too, synced
+discard   renamed to a hidden name, checked again by inode, emptied through descriptors
 finish    the audit log
 """
 
@@ -46,7 +46,7 @@ class SessionDeletion:
         base: The base.
         outside: The file system, the clock, the source of random texts.
         lock_timeout_s: How long to wait for the locks of the base, in seconds.
-        sweep: Finishes what killed creations and deletions left; is given the base, locked.
+        sweep: Finishes what killed creations and deletions left; receives the locked base.
     """
 
     base: Path
@@ -59,15 +59,15 @@ class SessionDeletion:
 
         Args:
             session_id: Its id, validated.
-            check: Is given the session's directory, open and locked; what it raises keeps the
-                session.
+            check: Receives the session's directory, open and locked; raises to prevent the
+                deletion.
 
         Returns:
-            True if it was there, False if there is no such session; then nothing was touched.
+            Whether it existed; if not, nothing was changed.
 
         Raises:
-            SessionInUse: It is in use; nothing was touched.
-            WriteError: It could not be announced or taken out of the base; it is all there.
+            SessionInUse: It is in use; nothing was changed.
+            WriteError: It could not be announced or removed from the base; it is complete.
             RemovalError: It is out of the base, but some of it could not be deleted.
         """
         with self._held(session_id) as directory_fd:
@@ -79,7 +79,7 @@ class SessionDeletion:
 
     @contextmanager
     def _held(self, session_id: str) -> Iterator[int | None]:
-        """Hold a session against all other use; None if there is no such session."""
+        """Lock a session against all other use; yield None if there is no such session."""
         fs = self.outside.fs
         path = self.base / session_id
         try:
@@ -112,20 +112,20 @@ class SessionDeletion:
             lock.release()
 
     def _locked(self, path: Path) -> DirectoryLock:
-        """Lock a session's directory; what another removal holds is looked at again after that.
+        """Lock a session's directory; if another removal holds the lock, check again after that.
 
         Raises:
-            FileNotFoundError: It is not there (any more).
-            LockTimeout: Something else holds it, or the other removal takes too long.
+            FileNotFoundError: It does not exist (any more).
+            LockTimeout: Something else holds the lock, or the other removal takes too long.
         """
         fs = self.outside.fs
         try:
             return DirectoryLock(fs, path, timeout_s=0.0).acquire()
         except LockTimeout:
             private = DirectoryLock(fs, self.base / PRIVATE, timeout_s=self.lock_timeout_s)
-            with suppress(FileNotFoundError), private:  # deletions and prunes hold it
+            with suppress(FileNotFoundError), private:  # deletions and prunes hold this lock
                 pass
-            return DirectoryLock(fs, path, timeout_s=MOMENT_S).acquire()  # it may begin just now
+            return DirectoryLock(fs, path, timeout_s=MOMENT_S).acquire()  # one may just be starting
 
     def _is_session(self, directory_fd: int, path: Path) -> bool:
         """Return whether an open directory holds a regular session file, readable or not."""
@@ -171,7 +171,7 @@ class SessionDeletion:
 
     @contextmanager
     def _audit(self, session_id: str, *, hidden: str) -> Iterator[Callable[..., None]]:
-        """Announce a deletion in the audit log; yield what records how it ended.
+        """Announce a deletion in the audit log; yield the function that records its result.
 
         Raises:
             WriteError: It could not be announced.
@@ -188,7 +188,7 @@ class SessionDeletion:
 
                     def record(event: str, **fields: object) -> None:
                         audit.add(event, at=outside.clock(), **about, **fields)
-                        with suppress(OSError):  # the line that follows is not the proof
+                        with suppress(OSError):  # the next line is not the proof of the deletion
                             audit.write(sync=False)
 
                     yield record
@@ -206,13 +206,13 @@ class SessionDeletion:
 def held_idle(
     fs: FileSystem, directory: Path, session_id: str, guards: Sequence[str]
 ) -> Iterator[None]:
-    """Hold the guards of a session, not the lock of its saves.
+    """Hold the guards of a session, but not the lock of its saves.
 
     Args:
         fs: The file system.
         directory: The session's directory.
         session_id: The session.
-        guards: What in the directory is locked by what works there.
+        guards: What processes that work in the directory lock there.
 
     Raises:
         SessionInUse: A run or an execution is at work in it.
@@ -235,7 +235,7 @@ def held_idle(
 
 
 def _system_error(error: BaseException) -> BaseException:
-    """Return what the system answered, where it is the reason for an error."""
+    """Return the system error behind an error, if there is one."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.errno is not None:

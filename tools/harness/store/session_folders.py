@@ -1,4 +1,4 @@
-"""The folders in a session's directory: made one by one, and the steps of its runs in theirs."""
+"""Folders in a session's directory, created on demand, and the files of its runs' steps."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ...base.files.safe_path import is_bare
 
 
 def make_folder(fs: FileSystem, path: Path) -> None:
-    """Make a directory of a session's, with mode 0700 and durably, if it is not there.
+    """Create a folder in a session's directory, with mode 0700 and durably, if it is missing.
 
     Args:
         fs: The file system.
-        path: The directory; its parent, the session's directory, has to be there.
+        path: The folder; its parent, the session's directory, must exist.
 
     Raises:
-        FileNotFoundError: The session is not there any more.
+        FileNotFoundError: The session no longer exists.
         WriteError: The system refused.
     """
     operation = "open the session's directory"
@@ -46,14 +46,14 @@ def make_folder(fs: FileSystem, path: Path) -> None:
 
 
 def keep_step(fs: FileSystem, path: Path, data: bytes) -> None:
-    """Write a step, whole and durable.
+    """Write a step, atomically and durably.
 
     Raises:
-        WriteError: The disk or its permissions, or the session is not there.
+        WriteError: The file system refused, or the session no longer exists.
     """
     folder = path.parent
     try:
-        make_folder(fs, folder)  # never the session's own directory
+        make_folder(fs, folder)  # never creates the session's own directory
         with DirectoryLock(fs, folder) as lock:
             replace_file(fs, lock.fd, path.name, [data], path=path)
     except FileNotFoundError as error:

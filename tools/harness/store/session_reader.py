@@ -1,6 +1,6 @@
-"""Sessions on disk, read: one whole, or all of them by the heads of their files.
+"""Reads sessions from disk: one completely, or all of them by the heads of their files.
 
-The module is long because each way to look must agree with the others on what is a session.
+The module is long because all ways to read must agree on what a session is.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def read_head(fs: FileSystem, fd: int, session_id: str, size: int) -> SessionHea
     Args:
         fs: The file system.
         fd: The file.
-        session_id: The session that it is of.
+        session_id: The session.
         size: The file's size.
 
     Returns:
@@ -88,12 +88,12 @@ def read_head(fs: FileSystem, fd: int, session_id: str, size: int) -> SessionHea
 class SessionReader:
     """Reads the sessions under one directory; changes nothing.
 
-    A reader needs no lock: it sees a whole session or none. No id leads outside the base.
+    A reader needs no lock: it sees a complete session or none. No id leads outside the base.
 
     Args:
-        base_path: Where the sessions are; `.agentforge/sessions` by default.
+        base_path: The sessions' directory; `.agentforge/sessions` by default.
         fs: The file system; the real one by default.
-        max_file_bytes: The largest session file that is read.
+        max_file_bytes: The largest session file to read.
     """
 
     def __init__(
@@ -112,40 +112,40 @@ class SessionReader:
 
     @property
     def where(self) -> str:
-        """Where the sessions are kept, for messages: the base."""
+        """The base, for messages."""
         return str(self.base_path)
 
     def where_is(self, session_id: str, name: str | None = None) -> str:
-        """Return where a session is kept, or would be, for messages: the path of its file.
+        """Return the path of a session's file, existing or not, for messages.
 
         Args:
             session_id: The session.
             name: A file beside its own; the session's own if None.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         directory, path = self._place(session_id)
         return str(path if name is None else directory / name)
 
     def reference(self, session_id: str) -> str:
-        """Return the absolute path of a session's directory, or where it would be.
+        """Return the absolute path of a session's directory, existing or not.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         return str(self.session_directory(session_id).absolute())
 
     def session_path(self, session_id: str) -> Path:
-        """Return where a session's file is, or would be.
+        """Return the path of a session's file, existing or not.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         return self._place(session_id)[1]
 
     def _place(self, session_id: str) -> tuple[Path, Path]:
-        """Return a session's directory and file, as paths that are built once."""
+        """Return the cached paths of a session's directory and file."""
         place = self._places.get(session_id)
         if place is None:
             if not is_session_id(session_id):
@@ -158,18 +158,18 @@ class SessionReader:
         return place
 
     def session_directory(self, session_id: str) -> Path:
-        """Return where a session's directory is, or would be.
+        """Return the path of a session's directory, existing or not.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         return self._place(session_id)[0]
 
     def workspace_path(self, session_id: str) -> Path:
-        """Return where a session's workspace is, or would be.
+        """Return the path of a session's workspace, existing or not.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         return self._place(session_id)[0] / WORKSPACE
 
@@ -180,12 +180,12 @@ class SessionReader:
         """Read a session.
 
         Returns:
-            The session, or None if there is none of this id.
+            The session, or None if no session has this id.
 
         Raises:
-            InvalidSessionId: It is no id, nor a harmless name that no session has.
-            SessionCorrupted: Its file is no session; the error names every fault.
-            SessionUnreadable: Its file is no regular file, is too large, or the system refused.
+            InvalidSessionId: The id is malformed (a harmless name counts as missing).
+            SessionCorrupted: Its file is not a session; the error names every fault.
+            SessionUnreadable: Its file is not a regular file, is too large, or the system refused.
         """
         if names_no_session(session_id):
             return None
@@ -212,7 +212,7 @@ class SessionReader:
         return session
 
     def _read(self, path: Path) -> bytes | None:
-        """Read a file of a session's directory, following no link to either."""
+        """Read a file of a session's directory, following no link to either of them."""
         directory = path.parent
         try:
             fd = self._fs.open(str(directory), DIRECTORY_FLAGS)
@@ -233,11 +233,11 @@ class SessionReader:
 
     @SESSION_ERRORS.raised("session_id")
     def read_document(self, session_id: str) -> bytes | None:
-        """Return the content of a session's file, or None if there is none of this id.
+        """Return the content of a session's file, or None if no session has this id.
 
         Raises:
-            InvalidSessionId: It is no id.
-            SessionUnreadable: It is no regular file, is too large, or the system refused.
+            InvalidSessionId: The id is malformed.
+            SessionUnreadable: It is not a regular file, is too large, or the system refused.
         """
         return self._read(self.session_path(session_id))
 
@@ -246,12 +246,12 @@ class SessionReader:
         """Read a file that was put beside the session at its creation.
 
         Returns:
-            Its content, or None if there is none of this name.
+            Its content, or None if no file has this name.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `name` can't be an attachment's.
-            ReadError: It is no regular file, is too large, or the system refused.
+            InvalidSessionId: The id is malformed.
+            ValueError: `name` is not a valid attachment name.
+            ReadError: It is not a regular file, is too large, or the system refused.
         """
         directory = self.session_directory(session_id)
         if not re.fullmatch(ATTACHMENT, name):
@@ -260,13 +260,12 @@ class SessionReader:
 
     @SESSION_ERRORS.raised("session_id")
     def read_attachments(self, session_id: str) -> dict[str, bytes]:
-        """Return all files beside a session but its own, by name, also those one folder deep.
+        """Return all files beside a session but its own, by name, including those one folder deep.
 
-        Neither its streams nor the workspace and its snapshots are among them, nor is what is no
-        regular file.
+        Its streams, the workspace and its snapshots, and anything but regular files are excluded.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
             ReadError: One is too large, or the system refused.
         """
         directory = self.session_directory(session_id)
@@ -287,8 +286,8 @@ class SessionReader:
         return found
 
     def fingerprint(self, session_id: str) -> str:
-        """Return what is another text once one of its files has changed; see `SessionPlaces`."""
-        import hashlib  # takes long to load, for the hook
+        """Return a text that differs once one of its files has changed; see `SessionPlaces`."""
+        import hashlib  # slow to load, for the hook
 
         directory, path = self._place(session_id)
         said = hashlib.sha256()
@@ -302,12 +301,12 @@ class SessionReader:
         return said.hexdigest()
 
     def read_step(self, session_id: str, name: str) -> bytes | None:
-        """Return a step of the session's runs, or None if there is none of this name.
+        """Return a step of the session's runs, or None if no step has this name.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `name` can't be a step's.
-            ReadError: It is no regular file, is too large, or the system refused.
+            InvalidSessionId: The id is malformed.
+            ValueError: `name` is not a valid step name.
+            ReadError: It is not a regular file, is too large, or the system refused.
         """
         path = self._step_path(session_id, name)
         return read_regular_file(self._fs, os.fspath(path), path=path, max_bytes=MAX_STEP_BYTES)
@@ -316,7 +315,7 @@ class SessionReader:
         """Return the names of all steps of the session's runs, sorted.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
             ReadError: The system refused.
         """
         folder = self.session_directory(session_id) / STEPS
@@ -335,16 +334,16 @@ class SessionReader:
 
     @SESSION_ERRORS.raised("session_id")
     def exists(self, session_id: str) -> bool:
-        """Return whether there is a session of this id, readable or not.
+        """Return whether a session with this id exists, readable or not.
 
-        What is there and can't be read is a session for `list_sessions` and `summaries` too, and
-        `load` raises for it: whatever else has the name `session.yaml`, a directory that can't be
-        entered, a symbolic link in the directory's place. A directory without `session.yaml`, or a
-        file in its place, is no session for any of them.
+        What exists but can't be read is a session for `list_sessions` and `summaries` too, and
+        `load` raises for it: anything else named `session.yaml`, a directory that can't be entered,
+        a symbolic link in the directory's place. A directory without `session.yaml`, or a file in
+        its place, is not a session for any of them.
 
         Raises:
-            InvalidSessionId: It is no id.
-            ReadError: The system refused to look.
+            InvalidSessionId: The id is malformed.
+            ReadError: The system refused.
         """
         if names_no_session(session_id):
             return False
@@ -363,66 +362,66 @@ class SessionReader:
         return True
 
     def is_interrupted(self, session_id: str, state: SessionState) -> bool:
-        """Return whether a run of the session was cut off: it is active, and no runner is at it.
+        """Return whether a run of the session was cut off: it is active, and no runner leads it.
 
         A session that no runner ever led is never interrupted: the program that leads it holds no
-        lock. The lock is held for a moment to find out; a runner that begins just then waits.
+        lock. The check holds the lock for a moment; a runner that starts just then waits.
 
         Args:
             session_id: The session.
-            state: The state that its file says.
+            state: The state in its file.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         return state is SessionState.ACTIVE and self._led(session_id) is False
 
     def is_led(self, session_id: str) -> bool:
-        """Return whether a runner is at the session now; see `SessionRepository`.
+        """Return whether a runner leads the session now; see `SessionRepository`.
 
-        The lock is held for a moment to find out; a runner that begins just then waits.
+        The check holds the lock for a moment; a runner that starts just then waits.
         """
         return self._led(session_id) is True
 
     def _led(self, session_id: str) -> bool | None:
-        """Return whether a runner is at the session; None if none ever led it."""
+        """Return whether a runner leads the session; None if none ever led it."""
         for name in RUN_LOCKS:
             lock = self.run_lock(session_id, name, timeout_s=0.0)
             try:
                 lock.acquire()
             except FileNotFoundError:
                 continue
-            except DurableError:  # held, or not to be opened by this user
+            except DurableError:  # held, or this user may not open it
                 return True
             lock.release()
             return False
         return None
 
     def close(self) -> None:
-        """Let go of what is held open: nothing."""
+        """Release open resources: there are none."""
 
     def run_lock(self, session_id: str, name: str, *, timeout_s: float) -> FileLock:
-        """Return the lock of a run, not taken yet: on an attachment.
+        """Return the lock of a run, not yet acquired: on an attachment.
 
         Saves lock the session's directory, and the workspace belongs to the code that runs in it.
 
         Args:
-            session_id: The session that is to be run.
+            session_id: The session to run.
             name: The attachment.
-            timeout_s: How long to wait for another owner, in seconds.
+            timeout_s: How long to wait for the current owner, in seconds.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         return FileLock(self._fs, self._place(session_id)[0] / name, timeout_s=timeout_s)
 
     def change_mark(self, session_id: str) -> Hashable | None:
-        """Return what is another value once the session's file has changed; None if unknown.
+        """Return a value that differs once the session's file has changed; None if unknown.
 
         Only the file's status is read.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: The id is malformed.
         """
         try:
             status = self._fs.stat(str(self.session_path(session_id)))
@@ -433,35 +432,35 @@ class SessionReader:
     # ----------------------------------------------------------------------------------- the feed
 
     def _feed_source(self) -> CountedSource:
-        """Return where feeds look, from any thread."""
+        """Return the source of feeds, usable from any thread."""
         return self
 
     def open_feed(self, after: str | None = None, *, session_id: str | None = None) -> PositionFeed:
-        """Return the feed of all sessions, or of one, from a place on; see `SessionFeeds`."""
+        """Return the feed of all sessions, or of one, from a position on; see `SessionFeeds`."""
         from ..events.session_feed import open_feed
 
         return open_feed(self._feed_source(), after, session_id)
 
     def end_of_feed(self) -> str:
-        """Return the place behind everything that is stored now; see `SessionFeeds`."""
+        """Return the position after everything stored now; see `SessionFeeds`."""
         from ..events.session_feed import end_of_feed
 
         return end_of_feed(self._feed_source())
 
     def entry_events(self, session_id: str, after: int) -> list[EntryEvent] | None:
-        """Return the events of one session behind so many entries; see `SessionFeeds`."""
+        """Return a session's events after this many entries; see `SessionFeeds`."""
         from ..events.session_feed import entry_events
 
         return entry_events(self._feed_source(), session_id, after)
 
     def receivers(self) -> list[str]:
-        """Return for which receivers something is kept; see `SessionFeeds`."""
+        """Return the names of the receivers with saved state; see `SessionFeeds`."""
         from ..events.receiver_files import receiver_names
 
         return receiver_names(self.base_path)
 
     def receiver(self, name: str) -> ReceiverFiles:
-        """Return what is kept for a receiver of events, beside the sessions; see `SessionFeeds`."""
+        """Return an event receiver, stored beside the sessions; see `SessionFeeds`."""
         from ..events.receiver_files import ReceiverFiles
 
         return ReceiverFiles(self.base_path, name, self._fs)
@@ -472,13 +471,13 @@ class SessionReader:
         """Return the ids of all sessions, readable or not, sorted.
 
         Raises:
-            ReadError: The base is there and can't be read.
+            ReadError: The base exists but can't be read.
         """
         return [name for name, _ in self._names() if self.exists(name)]
 
     @STORE_ERRORS.raised()
     def _names(self) -> list[tuple[str, bool]]:
-        """Return the ids of directories and links in the base, sorted, and which are links."""
+        """Return the sorted ids of directories and links in the base, and whether it is a link."""
         try:
             with os.scandir(self.base_path) as entries:
                 names = [
@@ -496,17 +495,17 @@ class SessionReader:
     def summaries(
         self, wanted: SessionFilter | None = None
     ) -> Iterator[SessionSummary | UnreadableSession]:
-        """Go through the sessions by the heads of their files, sorted by id.
+        """Yield the sessions by the heads of their files, sorted by id.
 
-        What a session costs here does not grow with its history: a few kilobytes are read. One
-        that can't be read comes as `UnreadableSession`, whatever is wanted; one that is deleted
-        meanwhile is left out.
+        The cost per session does not grow with its history: a few kilobytes are read. One that
+        can't be read is always yielded, as `UnreadableSession`; one that is deleted meanwhile is
+        skipped.
 
         Args:
-            wanted: Only those that fit; all of them by default.
+            wanted: Only matching sessions; all by default.
 
         Raises:
-            ReadError: The base is there and can't be read.
+            ReadError: The base exists but can't be read.
         """
         return self._fitting(wanted, self._summary)
 
@@ -515,7 +514,7 @@ class SessionReader:
         wanted: SessionFilter | None,
         look: Callable[[str, str], SessionSummary | UnreadableSession | None],
     ) -> Iterator[SessionSummary | UnreadableSession]:
-        """Go through the sessions that fit, as `look` finds each by its id and its file."""
+        """Yield the matching sessions; `look` finds each by its id and its file."""
         base = os.fspath(self.base_path)
         for name, linked in self._names():
             file = f"{base}/{name}/{SESSION_FILE}"
@@ -538,20 +537,20 @@ class SessionReader:
         limit: int,
         after: SessionCursor | None = None,
     ) -> SessionPage:
-        """Return some of the sessions that fit, in order; the head of each is read for it.
+        """Return a page of the matching sessions, in order; this reads the head of each.
 
         Args:
-            wanted: Only those that fit; all of them by default.
+            wanted: Only matching sessions; all by default.
             order: The order; the last changed first if None.
-            limit: The most sessions of the page, 1 or more.
-            after: Where the page before it ended; None for the first one.
+            limit: The page's maximum size, 1 or more.
+            after: The end of the previous page; None for the first page.
 
         Raises:
-            InvalidSession: There can't be so many sessions on a page.
-            InvalidCursor: `after` ended a page of another order or filter.
-            ReadError: The base is there and can't be read.
+            InvalidSession: `limit` is out of range.
+            InvalidCursor: `after` is from a page with another order or filter.
+            ReadError: The base exists but can't be read.
         """
-        from ..views.session_page import SessionOrder, page_of  # which take long to load
+        from ..views.session_page import SessionOrder, page_of  # slow to load
 
         order = SessionOrder.LAST_CHANGED if order is None else order
         return page_of(self.summaries(wanted), wanted=wanted, order=order, limit=limit, after=after)
@@ -559,17 +558,17 @@ class SessionReader:
     def candidates(
         self, words: SearchWords, wanted: SessionFilter | None = None
     ) -> Iterator[SessionSummary | UnreadableSession]:
-        """Go through the sessions that may hold words, the last changed first.
+        """Yield the sessions that may contain words, the last changed first.
 
-        Each file is read whole once, before the first one comes, and taken apart only where it may
-        hold the words.
+        Each file is read completely once, before the first session is yielded, and decoded only if
+        it may contain the words.
 
         Args:
             words: The words.
-            wanted: Only those that fit; all of them by default.
+            wanted: Only matching sessions; all by default.
 
         Raises:
-            ReadError: The base is there and can't be read.
+            ReadError: The base exists but can't be read.
         """
         from ..format.session_sieve import DocumentSieve
         from ..views.session_page import SessionOrder, in_order
@@ -586,7 +585,7 @@ class SessionReader:
     def _sifted(
         self, name: str, file: str, sieve: DocumentSieve
     ) -> SessionSummary | UnreadableSession | None:
-        """Return a session whose file may hold what a sieve lets through; None if it can't."""
+        """Return a session whose file passes the sieve; None if it does not."""
         try:
             document = self._document(file)
         except (FileNotFoundError, NotADirectoryError):
@@ -602,7 +601,7 @@ class SessionReader:
         return self._careful_summary(name)
 
     def _document(self, file: str) -> bytes:
-        """Read a session's file whole; nothing where it is none that may be read."""
+        """Read a session's complete file; empty if it may not be read."""
         fd = self._fs.open(file, READ_FLAGS)
         try:
             status = self._fs.fstat(fd)
@@ -612,12 +611,12 @@ class SessionReader:
             close_reader(self._fs, fd)
 
     def _fits_goal(self, name: str, wanted: SessionFilter) -> bool:
-        """Return whether a session's goal fits, which stands behind its head."""
+        """Return whether a session's goal, which comes after its head, matches."""
         try:
             data = self._read(self.session_path(name))
             return data is not None and wanted.fits_goal(decode_goal(data, path=Path(name)))
         except (ReadError, SessionCorrupted):
-            return False  # it can't be read behind its head, and so has no goal to be found by
+            return False  # it can't be read past its head, and so has no goal to match
 
     def _summary(self, name: str, file: str) -> SessionSummary | UnreadableSession | None:
         fs = self._fs
@@ -640,7 +639,7 @@ class SessionReader:
         return SessionSummary(head, file, status.st_size)
 
     def _careful_summary(self, name: str) -> SessionSummary | UnreadableSession | None:
-        """Read a session whole because its head is not as we write it."""
+        """Read a complete session because its head is not as we write it."""
         path = self.session_path(name)
         try:
             session = self._load(path, session_id=name)
@@ -661,12 +660,12 @@ class SessionReader:
         """Return the one id that `shortened` is, begins, ends or is part of.
 
         Args:
-            shortened: An id, or a part of one. A whole id wins over ids that it is a part of, a
+            shortened: An id, or a part of one. A complete id wins over ids that contain it, a
                 beginning over an end, an end over a middle.
 
         Raises:
-            InvalidSessionId: It could not be a part of an id.
-            SessionNotFound: It fits none.
-            AmbiguousId: It fits several.
+            InvalidSessionId: It can't be part of an id.
+            SessionNotFound: It matches no id.
+            AmbiguousId: It matches several ids.
         """
         return resolved(shortened, self.list_sessions, where=self.where)

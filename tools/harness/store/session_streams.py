@@ -1,7 +1,7 @@
-"""The streams of sessions on disk: a log each, in a folder of the session's directory.
+"""Session streams on disk: one log each, in a folder of the session's directory.
 
-An append holds the lock that a save and a deletion hold, so that it goes to a session that is there
-and has not ended; readers need no lock. A log is replaced as any file is, whole or not at all.
+An append holds the lock that saves and deletions hold, so that it goes only to a session that
+exists and has not ended; readers need no lock. A log is replaced atomically, as any file is.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _log = get_logger("agentforge.store")
 
 @define(slots=False)
 class FileStreams:
-    """The streams beneath one base. A `stream_port.SessionStreams`, given the paths of their logs.
+    """The streams under one base. A `stream_port.SessionStreams` that takes the paths of logs.
 
     Attributes:
         fs: The file system.
         lock_timeout_s: How long to wait for a save or another append, in seconds.
-        state_in: Returns the state of the session whose directory is open, None if it is none.
-        token: Gives fresh random texts for hidden names.
+        state_in: Returns the state of the session in an open directory, None if there is none.
+        token: Returns new random text for hidden names.
     """
 
     fs: FileSystem
@@ -65,7 +65,7 @@ class FileStreams:
             try:
                 log = AppendLog(self.fs, fd, path)
                 self._require(log, path, expected)
-                if log.is_empty:  # its maker may have been killed before it synced the names
+                if log.is_empty:  # its creator may have been killed before it synced the names
                     self._sync_names(directory_fd, folder_fd, path)
                 mark, torn = log.append(entries, since=self._known(path))
             finally:
@@ -87,7 +87,7 @@ class FileStreams:
             )
 
     def read(self, path: Path, since: StreamMark | None) -> StreamPart:
-        """Return what a stream holds; see `SessionStreams.read_entries`."""
+        """Return the entries of a stream; see `SessionStreams.read_entries`."""
         look = self._look(path)
         if since is not None and look is not None and self._looks.get(path) == (look, since):
             return StreamPart([], since, anew=False)
@@ -96,7 +96,7 @@ class FileStreams:
                 return StreamPart([], StreamMark(), anew=True)
             part = log.read(None if since is None else _of_log(since))
         self._remember(path, part.mark)
-        if look is not None:  # that of before the file was read: what came meanwhile is seen next
+        if look is not None:  # from before the read, so that later additions are seen next time
             self._looks[path] = (look, _of_stream(part.mark))
         entries = [StreamEntry(*entry) for entry in part.entries]
         return StreamPart(entries, _of_stream(part.mark), anew=part.anew)
@@ -125,7 +125,7 @@ class FileStreams:
         return found
 
     def export(self, directory: Path) -> Mapping[str, bytes]:
-        """Return the whole logs of a session, by name, as every store writes them."""
+        """Return the complete logs of a session, by name, in the format of every store."""
         try:
             names = sorted(name for name in os.listdir(directory / STREAMS) if name[:1] != ".")
         except (FileNotFoundError, NotADirectoryError):
@@ -145,7 +145,7 @@ class FileStreams:
     # ------------------------------------------------------------------------------- one log
 
     def _require(self, log: AppendLog | None, path: Path, expected: StreamMark | None) -> None:
-        """Refuse a log that holds other than what the caller read."""
+        """Raise if a log differs from what the caller read."""
         if expected is None:
             return
         found = LogMark()
@@ -157,7 +157,7 @@ class FileStreams:
 
     @contextmanager
     def _locked(self, path: Path) -> Iterator[tuple[int, int]]:
-        """Hold the directory of a session that may be written to, and its streams' folder, open."""
+        """Lock and open the directory of a writable session, and its streams' folder."""
         directory = path.parent.parent
         try:
             lock = DirectoryLock(self.fs, directory, timeout_s=self.lock_timeout_s).acquire()
@@ -181,7 +181,7 @@ class FileStreams:
 
     @contextmanager
     def _folder(self, directory_fd: int) -> Iterator[int]:
-        """Hold the folder of a session's streams open, which the first append makes."""
+        """Open the folder of a session's streams, which the first append creates."""
         with ExitStack() as held:
             try:
                 fd = held.enter_context(directory_beneath(self.fs, directory_fd, [STREAMS]))
@@ -192,7 +192,7 @@ class FileStreams:
             yield fd
 
     def _opened(self, folder_fd: int, path: Path) -> int:
-        """Open a log to add to it; make it if it is missing."""
+        """Open a log to append to it; create it if it is missing."""
         try:
             return self.fs.open(path.name, APPEND_FLAGS, dir_fd=folder_fd)
         except FileNotFoundError:
@@ -201,7 +201,7 @@ class FileStreams:
             return fd
 
     def _sync_names(self, directory_fd: int, folder_fd: int, path: Path) -> None:
-        """Sync the names of the folder and of the log, before the first entry is written."""
+        """Sync the names of the folder and the log, before the first entry is written."""
         try:
             self.fs.fsync(directory_fd)
             self.fs.fsync(folder_fd)
@@ -210,7 +210,7 @@ class FileStreams:
 
     @contextmanager
     def _log(self, path: Path) -> Iterator[AppendLog | None]:
-        """Open a log to read it, following no link; None if there is none."""
+        """Open a log to read it, following no link; yield None if it is missing."""
         fd = -1
         try:
             directory_fd = self.fs.open(str(path.parent.parent), DIRECTORY_FLAGS)
@@ -232,11 +232,11 @@ class FileStreams:
     # ------------------------------------------------------------------------------- remembering
 
     def _look(self, path: Path) -> _Look | None:
-        """Return what is another value once a log was written; None if there is none to see."""
+        """Return a value that differs once a log was written; None if it can't be examined."""
         try:
             found = self.fs.stat(str(path))
         except OSError:
-            return None  # which the one who opens it will find out
+            return None  # opening it will show why
         return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
     def _known(self, path: Path) -> LogMark | None:
@@ -244,7 +244,7 @@ class FileStreams:
             return self._marks.get(path)
 
     def _remember(self, path: Path, mark: LogMark) -> None:
-        """Remember how far a log was looked at, so that no append begins with a look at all."""
+        """Remember how far a log was checked, so that appends need no check first."""
         with self._mutex:
             self._marks[path] = mark
             self._marks.move_to_end(path)
@@ -259,7 +259,7 @@ def _moved(path: Path) -> StreamMoved:
 
 def _of_log(mark: StreamMark) -> LogMark:
     end, checksum, last = mark
-    return LogMark(end, checksum, last - 1)  # a stream's mark begins at zeros
+    return LogMark(end, checksum, last - 1)  # a stream's mark starts at zeros
 
 
 def _of_stream(mark: LogMark) -> StreamMark:

@@ -1,4 +1,4 @@
-"""Where a project's sessions are, unless a person named a place."""
+"""Determines where a project's sessions are, unless the person named a place."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .own_sessions import OwnSessions
 
 
 def sessions_directory(start: Path, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return where the sessions of the project that `start` is in are; None: in `start` itself.
+    """Return where the sessions of the project around `start` are; None: in `start` itself.
 
-    In a repository that is the person's folder for it, so that neither the repository nor the tools
-    that look through a checkout (test runners, linters, compilers) come across what sessions work
-    on. A project whose `.agentforge` has a directory `sessions` of this person keeps them there
-    (`sessions_inside`); where there is no repository, they are in the nearest `.agentforge`. A link
-    in the place of either directory leads nobody: the person's folder is used.
+    In a repository this is the person's folder for it, so that neither the repository nor tools
+    that scan a checkout (test runners, linters, compilers) see the files that sessions work on. If
+    the project's `.agentforge` has a directory `sessions` of this person, that is used
+    (`sessions_inside`); without a repository, the nearest `.agentforge`. A link in place of either
+    directory is not followed: the person's folder is used.
 
     Args:
         start: An absolute path.
@@ -39,10 +39,10 @@ def sessions_directory(start: Path, environment: Mapping[str, str] = os.environ)
 
 
 def sessions_inside(directory: Path, environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether a directory in a repository is where a person has sessions of the project.
+    """Return whether a directory in a repository holds a person's sessions of the project.
 
-    It is where Git tracks nothing in it, or a session in it is this person's own: what a clone
-    brought does not decide where new sessions go.
+    It does if Git tracks nothing in it, or a session in it is this person's own: the content of a
+    clone does not decide where new sessions are created.
     """
     try:
         if not stat.S_ISDIR(os.lstat(directory).st_mode):
@@ -54,7 +54,7 @@ def sessions_inside(directory: Path, environment: Mapping[str, str] = os.environ
 
 
 def brought_with(start: Path, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Return where sessions are that came with the repository that `start` is in; None if nowhere.
+    """Return where sessions from the repository around `start` itself are; None if it has none.
 
     Args:
         start: An absolute path.

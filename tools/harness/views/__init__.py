@@ -1,1 +1,1 @@
-"""What is read off sessions, pure: heads, pages, filters, checkpoints, the briefing."""
+"""Pure views of sessions: heads, pages, filters, checkpoints, the briefing."""

@@ -1,4 +1,4 @@
-"""The checkpoints of a session, and what of its history is in force after it went back; pure."""
+"""The checkpoints of a session, and the entries in force after it went back; pure."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ class CheckpointEntry:
 
     Attributes:
         number: Its number in the session, from 1; it never changes.
-        position: Where its entry stands in the history, from 0.
+        position: The position of its entry in the history, from 0.
         at: When it was taken.
         action: What happened ("phase_succeeded", "checkpoint", …).
         phase: The phase that the session was in, or None.
-        attempt: Which attempt at it, since it was entered.
-        turn: Which attempt at it in the whole session.
-        succeeded: Whether the attempt had succeeded; None where it had no result.
+        attempt: The attempt at it since the phase was entered.
+        turn: The attempt at it in the whole session.
+        succeeded: Whether the attempt had succeeded; None if it had no result.
         snapshot: The snapshot of the workspace, or None.
-        unkept: Why there is none, or None.
+        unkept: Why there is no snapshot, or None.
         in_force: Whether the session has not gone back to an earlier one since.
     """
 
@@ -81,18 +81,18 @@ class CheckpointEntry:
 
     @property
     def name(self) -> str | None:
-        """The name of its attempt, as `green-2`; None outside of phases."""
+        """The name of its attempt, such as `green-2`; None outside of phases."""
         return None if self.phase is None else f"{self.phase}-{self.turn}"
 
 
 @frozen
 class PhaseBeginning:
-    """Where a phase began, the last time that it counts.
+    """Where a phase last started, of what is in force.
 
     Attributes:
-        checkpoint: The number of the checkpoint that has its files; 0 where nothing was there yet.
-        position: The last entry of the history that was there then, from 0.
-        snapshot: The files, or None where they are not kept; of checkpoint 0, they are none.
+        checkpoint: The number of the checkpoint with its files; 0 if there were none yet.
+        position: The last history entry before it, from 0.
+        snapshot: The files, or None if there is no snapshot; checkpoint 0 has no files.
     """
 
     checkpoint: int
@@ -107,7 +107,7 @@ def checkpoints(session: SessionContext) -> list[CheckpointEntry]:
     attempt = 1
     succeeded: bool | None = None
     turns: dict[str | None, int] = {}
-    turn_at: list[int] = []  # which attempt at its phase was under way after each entry
+    turn_at: list[int] = []  # the attempt at its phase after each entry
     turn = 0
     for position, entry in enumerate(session.history):
         event = entry.event
@@ -144,17 +144,17 @@ def checkpoints(session: SessionContext) -> list[CheckpointEntry]:
 
 
 def _counts(event: Checkpoint) -> bool:
-    """Return whether an event is a checkpoint; going on to a phase is one with a snapshot only."""
+    """Return whether an event is a checkpoint; entering a phase is one only with a snapshot."""
     return not isinstance(event, PhaseAdvanced) or bool(event.snapshot or event.unkept)
 
 
 def find_checkpoint(session: SessionContext, named: str | int) -> CheckpointEntry:
-    """Return the checkpoint that is meant.
+    """Return the named checkpoint.
 
     Args:
         session: The session.
         named: Its number, the beginning of its snapshot's id (4 digits or more), the name of a
-            phase, whose last checkpoint in force is meant, or of an attempt, as `green-2`.
+            phase, for its last checkpoint in force, or of an attempt, such as `green-2`.
 
     Raises:
         CheckpointNotFound: There is none, or several snapshots begin so.
@@ -184,7 +184,7 @@ def find_checkpoint(session: SessionContext, named: str | int) -> CheckpointEntr
 
 
 def phase_beginning(session: SessionContext, phase: str) -> PhaseBeginning | None:
-    """Return where a phase began, the last time that it counts; None where the history lacks it."""
+    """Return where a phase last started; None if the history does not show it."""
     positions = _positions(session.history)
     begun = None
     for position in positions:
@@ -196,7 +196,7 @@ def phase_beginning(session: SessionContext, phase: str) -> PhaseBeginning | Non
         return None
     known = [one for one in checkpoints(session) if one.position in set(positions)]
     before = [one for one in known if one.position <= begun]
-    if not before and begun == 0:  # a repository's base is the first that such a session has
+    if not before and begun == 0:  # a repository's base is the first checkpoint of such a session
         before = [one for one in known[:1] if one.action == WorkspacePrepared.action]
     if not before:
         return PhaseBeginning(0, begun, None) if begun == 0 else None
@@ -205,13 +205,13 @@ def phase_beginning(session: SessionContext, phase: str) -> PhaseBeginning | Non
 
 
 def base_snapshot(session: SessionContext) -> str | None:
-    """Return the snapshot that the work began from; None where it began from nothing."""
+    """Return the snapshot that the work started from, or None if it started from nothing."""
     found = [one.snapshot for _, one in newest_events(session.history, WorkspacePrepared)]
     return found[-1] if found else None
 
 
 def last_kept(session: SessionContext) -> SnapshotTaken:
-    """Return what became of the workspace when it was last kept, or should have been."""
+    """Return the result of the last snapshot, taken or failed."""
     for position in reversed(range(len(session.history))):
         event = session.history[position].event
         if isinstance(event, Checkpoint) and (event.snapshot or event.unkept):
@@ -222,12 +222,12 @@ def last_kept(session: SessionContext) -> SnapshotTaken:
 
 
 def last_return(session: SessionContext) -> tuple[int, BackAtCheckpoint] | None:
-    """Return the last time that the session went back, and where in the history that stands."""
+    """Return the last return to a checkpoint, with its position in the history."""
     return next(newest_events(session.history, SessionRewound, SessionForked), None)
 
 
 def in_force(history: Sequence[SessionHistory]) -> list[SessionHistory]:
-    """Return the entries that still count: not those that the session went back behind."""
+    """Return the entries in force: without those that a return to a checkpoint undid."""
     if not any(entry.event_type in _BACK for entry in history):
         return list(history)
     return [history[position] for position in _positions(history)]

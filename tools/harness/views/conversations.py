@@ -1,4 +1,4 @@
-"""What agent programs did in a session, conversation by conversation; a function of its history."""
+"""What agent programs did in a session, by conversation; derived from its history."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from ..domain.history_events import (
 from ..domain.session_entries import SessionHistory
 
 _ABOUT_AGENTS = "agent_"
-"""How the actions of all events of agent programs begin."""
+"""The prefix of the actions of all events of agent programs."""
 
 
 @dataclass(slots=True)
 class Conversation:
-    """One conversation of an agent program, as far as a session's record has it.
+    """One conversation of an agent program, as recorded in a session.
 
     Attributes:
         program: The program.
         agent_session: The program's own id of it.
-        first: When it is met first in the record.
-        last: When it is met last.
-        prompts: How many prompts a person gave.
-        turns: How many turns the agent ended.
+        first: The time of its first entry.
+        last: The time of its last entry.
+        prompts: The number of a person's prompts.
+        turns: The number of turns that the agent ended.
         compactions: How often its context was replaced by a summary.
         gates: How often the project's check judged the end of a turn.
         files: The files that it created or modified, oldest first.
-        models: The tokens that were charged, by model; what no model is known of, under "".
+        models: The tokens charged, by model; those of an unknown model under "".
     """
 
     program: str
@@ -53,12 +53,12 @@ class Conversation:
 
     @property
     def tokens(self) -> int:
-        """All tokens that were charged."""
+        """All tokens charged."""
         return sum(self.models.values())
 
 
 def conversations(history: Iterable[SessionHistory]) -> list[Conversation]:
-    """Return the conversations that worked on a session, in the order in which they began."""
+    """Return the conversations that worked on a session, in the order in which they started."""
     found: dict[tuple[str, str], Conversation] = {}
     for entry in history:
         if not entry.action.startswith(_ABOUT_AGENTS):
@@ -91,7 +91,7 @@ def _add(one: Conversation, event: OfAgent) -> None:
 
 
 def budget_stops(history: Iterable[SessionHistory]) -> list[SessionHistory]:
-    """Return the entries of the moments at which an agent was stopped because of the budget."""
+    """Return the entries of an agent being stopped because of the budget."""
     return [
         entry
         for entry in history

@@ -1,6 +1,6 @@
-"""What the entries of a history say as events: the same whenever it is read, and by whom; pure."""
+"""Derives events from history entries: the same for every reader at every time; pure."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,17 +20,16 @@ from ..domain.session_observer import SessionEvent, occurrences
 _DIGITS: Final = 24
 _ID: Final = re.compile(r"evt_[0-9a-f]{24}")
 SAID_BY_ENTRIES: Final = (HistoryEvent, NoteRecorded, CheckpointReached)
-"""The events that are read off the history; every other one leaves nothing in it."""
+"""The events that are derived from the history; all others leave nothing in it."""
 
 
 class EntryEvent(NamedTuple):
     """An event of an entry.
 
     Attributes:
-        id: The same each time that it is read, and no other event's: a receiver knows by it what
-            it has had.
-        number: Which entry of its session's history it is of, from 1.
-        is_last: Whether its entry says nothing after it.
+        id: Unique, and the same on every read: receivers use it to recognize duplicates.
+        number: The number of its entry in the session's history, from 1.
+        is_last: Whether this is its entry's last event.
         event: What happened.
     """
 
@@ -41,7 +40,7 @@ class EntryEvent(NamedTuple):
 
 
 def attempt_after(entry: SessionHistory) -> int | None:
-    """Return which attempt a session is at after an entry; None where that changes nothing."""
+    """Return the session's attempt after an entry; None if the entry does not change it."""
     kind = entry.event_type
     if kind is None or not issubclass(kind, PhaseAdvanced | PhaseRetried | BackAtCheckpoint):
         return None
@@ -50,12 +49,12 @@ def attempt_after(entry: SessionHistory) -> int | None:
 
 
 def last_attempt(entries: Sequence[SessionHistory]) -> int:
-    """Return which attempt a session is at after some entries, from its first one on."""
+    """Return the session's attempt after some entries, starting with its first one."""
     return next((one for one in map(attempt_after, reversed(entries)) if one is not None), 1)
 
 
 def first_own(history: Sequence[SessionHistory]) -> int:
-    """Return how many entries a session has of the one that it is a fork of; 0 if of none."""
+    """Return how many of a session's entries come from its parent; 0 unless it is a fork."""
     for number in range(len(history), 0, -1):
         if history[number - 1].event_type is SessionForked:
             return number - 1
@@ -65,7 +64,7 @@ def first_own(history: Sequence[SessionHistory]) -> int:
 def events_after(
     session_id: str, history: Sequence[SessionHistory], after: int
 ) -> Iterator[EntryEvent]:
-    """Go through the events of a whole history, from behind so many entries on."""
+    """Yield the events of a history, after this many entries."""
     attempt = last_attempt(history[:after])
     yield from events_of(session_id, history[after:], after, attempt)
 
@@ -73,13 +72,13 @@ def events_after(
 def events_of(
     session_id: str, entries: Iterable[SessionHistory], before: int, attempt: int
 ) -> Iterator[EntryEvent]:
-    """Go through the events of consecutive entries.
+    """Yield the events of consecutive entries.
 
     Args:
         session_id: The session.
         entries: The entries.
-        before: How many stand before them.
-        attempt: Which attempt the session was at before them.
+        before: The number of entries before them.
+        attempt: The session's attempt before them.
     """
     for number, entry in enumerate(entries, before + 1):
         attempt = attempt_after(entry) or attempt
@@ -96,12 +95,12 @@ def events_of(
 
 
 def is_event_id(value: object) -> bool:
-    """Return whether a value can be the id of an event, and so a value of a header."""
+    """Return whether a value can be an event's id, and so a header's value."""
     return isinstance(value, str) and _ID.fullmatch(value) is not None
 
 
 def _id_of(event: SessionEvent, number: int) -> str:
-    import hashlib  # which most processes need not load
+    import hashlib  # most processes don't need it
 
     named = f"{event.session_id} {number} {event.name} {event.at.isoformat()}"
     return f"evt_{hashlib.sha256(named.encode()).hexdigest()[:_DIGITS]}"

@@ -1,7 +1,7 @@
-"""How a question to a person stands in a session's history; pure.
+"""Questions to a person in a session's history; pure.
 
 The entry that a question was asked is on disk before a person can see the question, and holds its
-id. So the next worker knows which question waits, and finds its answer.
+id. So the next worker finds the open question and its answer.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 _KEY_CHARS: Final = 200
 _ABOUT_QUESTIONS: Final = "question"
-"""How the actions of all events of questions begin."""
+"""The prefix of the actions of all events of questions."""
 _NOT_ANSWERED: Final = "not answered"
 
 
 def question_key(session: SessionContext, questions: Sequence[Question]) -> str:
-    """Return the key of questions, by their words and by where in the session they are asked."""
+    """Return the key of questions, derived from their words and the session's position."""
     asked = [
         session.current_phase,
         session.attempt_number,
@@ -45,16 +45,16 @@ def question_key(session: SessionContext, questions: Sequence[Question]) -> str:
             for one in questions
         ],
     ]
-    import hashlib  # takes long to load
+    import hashlib  # slow to load
 
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
 
 def check_key(key: str) -> str:
-    """Return a caller's own key, if it can stand in the history.
+    """Return a caller's own key, if it is valid in the history.
 
     Raises:
-        ValueError: It can't.
+        ValueError: It is not.
     """
     if not 0 < len(key) <= _KEY_CHARS or not key.isprintable() or key != key.strip():
         raise ValueError(f"key: expected 1 to {_KEY_CHARS} printable characters, got {key!r}")
@@ -62,7 +62,7 @@ def check_key(key: str) -> str:
 
 
 def find_asked(session: SessionContext, key: str) -> str | None:
-    """Return the id of the question that was asked under a key last, or None."""
+    """Return the id of the question last asked under a key, or None."""
     for event in _question_events(session):
         match event:
             case QuestionAsked(question_id=found, key=under) if under == key:
@@ -79,7 +79,7 @@ def questions_asked(session: SessionContext) -> set[str]:
 
 
 def waiting_question(events: Iterable[HistoryEvent | None]) -> str | None:
-    """Return the id of the question that was asked last, unless it ended.
+    """Return the id of the question last asked, unless it has ended.
 
     Args:
         events: What happened, newest first.
@@ -93,7 +93,7 @@ def waiting_question(events: Iterable[HistoryEvent | None]) -> str | None:
 
 
 def find_reply(session: SessionContext, question_id: str) -> QuestionEnded | None:
-    """Return how a question ended, or None; the hook records only the text of an answer."""
+    """Return how a question ended, or None; a hook's record has only an answer's text."""
     for event in _question_events(session):
         if isinstance(event, QuestionEnded) and event.question_id == question_id:
             return event
@@ -101,7 +101,7 @@ def find_reply(session: SessionContext, question_id: str) -> QuestionEnded | Non
 
 
 def open_questions(session: SessionContext) -> list[QuestionAsked]:
-    """Return the questions that wait for an answer, the last one first."""
+    """Return the open questions, the last one first."""
     ended, found = set(), []
     for event in _question_events(session):
         if isinstance(event, QuestionEnded):
@@ -115,24 +115,24 @@ def open_questions(session: SessionContext) -> list[QuestionAsked]:
 
 
 def _question_events(session: SessionContext) -> Iterator[HistoryEvent]:
-    """Yield what happened to questions, newest first; other entries are not decoded."""
+    """Yield the events of questions, newest first; other entries are not decoded."""
     for entry in reversed(session.history):
         if entry.action.startswith(_ABOUT_QUESTIONS) and (event := entry.event) is not None:
             yield event
 
 
 def answers_in_words(reply: QuestionEnded, count: int) -> tuple[str, ...]:
-    """Return each answer in its own words: labels and the person's text, and nothing around them.
+    """Return each answer in its own words: labels and the person's text, without additions.
 
-    What quotes an answer word for word takes these; `QuestionEnded.text` is all of them as a model
-    reads them, with the prompts and what the options mean.
+    Use these to quote an answer literally; `QuestionEnded.text` has all answers as a model reads
+    them, with the prompts and the meaning of the options.
 
     Args:
         reply: The reply.
-        count: How many there were.
+        count: The number of questions.
 
     Returns:
-        As many texts, in the questions' order; one that was not answered says so, and why.
+        One text per question, in order; for an unanswered one, a text that says why.
     """
     if reply.outcome != "answered":
         why = reply.reason
@@ -155,12 +155,12 @@ def _in_words(answer: PersonAnswer | None) -> str:
 
 
 def pause_reason(question_id: str) -> str:
-    """Return why a session is paused that waits for an answer; more may be added to it."""
+    """Return the reason of a session's pause for an answer; more may be appended to it."""
     return f"waiting for an answer to question {question_id}"
 
 
 def is_paused_for(session: SessionContext, question_id: str) -> bool:
-    """Return whether a session is paused because of this question, and not again since."""
+    """Return whether a session's current pause is for this question."""
     if session.state is not SessionState.PAUSED:
         return False
     paused = next(newest_events(session.history, SessionPaused), None)

@@ -1,4 +1,4 @@
-"""How far a receiver of events was told, and what waits for it; pure."""
+"""Delivery state of an event receiver: what it has received and what waits for it; pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A session whose next event a receiver did not take; those after it wait, too.
+    """A session whose next event a receiver has not accepted; the later ones wait, too.
 
     Attributes:
-        after: How many entries of its history the receiver has had.
+        after: The number of its history entries that the receiver has received.
         tries: How often the next one was sent.
-        since: When it was sent first, in seconds since the epoch.
+        since: When it was first sent, in seconds since the epoch.
         not_before: When it may be sent again, in seconds since the epoch.
-        problem: Why it was not taken the last time.
+        problem: Why it was not accepted the last time.
     """
 
     after: int
@@ -29,22 +29,22 @@ class Waiting:
     problem: str
 
     def behind(self, after: int) -> Waiting:
-        """Return the same of another entry."""
+        """Return the same state for another entry."""
         return replace(self, after=after)
 
 
 NOTHING_WAITS: Final = Waiting(after=0, tries=0, since=0.0, not_before=0.0, problem="")
-"""What is said of a session while what waits of it is taken, one event after the other."""
+"""The state of a session whose waiting events are being accepted one by one."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ReceiverState:
-    """What is known of one receiver.
+    """The state of one receiver.
 
     Attributes:
-        cursor: The place in the feed of the store behind which nothing was looked at.
+        cursor: The position in the store's feed up to which events were read.
         events: The patterns of the events that it gets.
-        waiting: The sessions that are behind the cursor, by their ids.
+        waiting: The sessions with events before the cursor that wait, by id.
     """
 
     cursor: str
@@ -52,7 +52,7 @@ class ReceiverState:
     waiting: dict[str, Waiting] = field(default_factory=dict)
 
     def encoded(self) -> bytes:
-        """Return the state as it is kept."""
+        """Return the state as it is stored."""
         waiting = {
             session_id: [one.after, one.tries, one.since, one.not_before, one.problem]
             for session_id, one in self.waiting.items()
@@ -62,10 +62,10 @@ class ReceiverState:
 
     @classmethod
     def decoded(cls, data: bytes) -> ReceiverState:
-        """Read a state as it is kept.
+        """Parse a stored state.
 
         Raises:
-            ValueError: It is none.
+            ValueError: It is not a state.
         """
         try:
             kept = json.loads(data)
@@ -96,7 +96,7 @@ def _text(value: object) -> str:
 
 
 def is_chosen(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return what says whether an event of a name is chosen by any of some patterns."""
+    """Return a function that reports whether any of the patterns selects an event name."""
     kept = tuple(patterns)
 
     @cache

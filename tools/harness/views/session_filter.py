@@ -1,4 +1,4 @@
-"""Which sessions a listing is of, and how what was asked for becomes that; pure."""
+"""Session filters for listings, and their construction from a caller's arguments; pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..session_domain import InvalidSession, SessionState
 from .session_head import SessionHead
 
 LEAST_TEXT_CHARS: Final = 3
-"""The least characters of a goal or title that are searched for: no index finds fewer."""
+"""The shortest part of a goal or title to search for: no index finds shorter ones."""
 
 _FURTHEST: Final = 10**15
 _MILLION: Final = 1_000_000
@@ -24,18 +24,18 @@ _RANGE: Final = re.compile(rf"\s*(?:{_END})?\s*\.\.\s*(?:{_END})?\s*", re.ASCII)
 
 @frozen(kw_only=True)
 class BudgetLeft:
-    """How much of their token budgets sessions have left; each bound counts itself.
+    """How much of their token budgets sessions have left; bounds are inclusive.
 
     A session that spent more than its budget has less than 0 left.
 
     Attributes:
-        least_tokens: At least so many tokens.
-        most_tokens: At most so many tokens.
-        least_percent: At least this part of the budget, in percent, to four decimals.
-        most_percent: At most this part of the budget.
+        least_tokens: The lower bound in tokens.
+        most_tokens: The upper bound in tokens.
+        least_percent: The lower bound in percent of the budget, to four decimals.
+        most_percent: The upper bound in percent.
 
     Raises:
-        InvalidSession: A bound is no number, or out of reach.
+        InvalidSession: A bound is not a number, or is out of range.
     """
 
     least_tokens: int | None = None
@@ -56,10 +56,10 @@ class BudgetLeft:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a range: `..20%`, `5000..`, `10%..50%`, `..0`.
+        """Parse a range: `..20%`, `5000..`, `10%..50%`, `..0`.
 
         Raises:
-            InvalidSession: It is none.
+            InvalidSession: It is not a range.
         """
         found = _RANGE.fullmatch(text)
         if found is None or not any(found.groups()):
@@ -101,11 +101,11 @@ class BudgetLeft:
 
 
 AskedStates = SessionState | str | Iterable[SessionState | str] | None
-"""One state or its name, several, or None where any is asked for."""
+"""One state or its name, several, or None for any."""
 
 
 class _SameFilters(TypedDict, total=False):
-    """What a caller asks for as a filter has it."""
+    """Filters that callers pass in the filter's own form."""
 
     state: AskedStates
     workflow_type: str | None
@@ -117,7 +117,7 @@ class _SameFilters(TypedDict, total=False):
 
 
 class AskedFilters(_SameFilters, total=False):
-    """What a caller may ask for, by name; `SessionManager.find` says what each means."""
+    """Filters that callers can pass by name; `SessionManager.find` describes them."""
 
     older_than: timedelta | None
     younger_than: timedelta | None
@@ -125,7 +125,7 @@ class AskedFilters(_SameFilters, total=False):
 
 
 def as_states(given: AskedStates) -> frozenset[SessionState] | None:
-    """Return the states that are asked for, None where any is: also of an empty collection.
+    """Return the requested states, or None for any: also for an empty collection.
 
     Raises:
         InvalidSession: There is no such state.
@@ -143,7 +143,7 @@ def as_states(given: AskedStates) -> frozenset[SessionState] | None:
 
 
 def as_tags(given: str | Iterable[str] | None) -> frozenset[str] | None:
-    """Return the tags that are asked for, None where none is: also of an empty collection."""
+    """Return the requested tags, or None for any: also for an empty collection."""
     if given is None:
         return None
     return frozenset([given] if isinstance(given, str) else given) or None
@@ -151,17 +151,17 @@ def as_tags(given: str | Iterable[str] | None) -> frozenset[str] | None:
 
 @frozen(kw_only=True)
 class SessionFilter:
-    """Which sessions a listing is of: those that fit everything that is not None.
+    """Selects sessions for a listing: those that match everything that is not None.
 
     Attributes:
-        state: The states that they may be in; one, or several.
+        state: The allowed states; one, or several.
         workflow_type: Their workflow.
         current_phase: The phase that they are in.
-        changed_until: The latest time at which they were changed last, aware.
-        changed_since: The earliest time at which they were changed last, aware.
-        tags: Tags that they have, each of them; one, or several.
+        changed_until: The latest time of their last change, aware.
+        changed_since: The earliest time of their last change, aware.
+        tags: Tags that they all have; one, or several.
         parent_id: The session that they were made from.
-        goal: A part of their goal, capital or small; at least three characters.
+        goal: A part of their goal, in any case; at least three characters.
         title: A part of their title, likewise.
         budget_left: How much of their budgets is left.
 
@@ -199,11 +199,11 @@ class SessionFilter:
         budget_left: BudgetLeft | str | None = None,
         **same: Unpack[_SameFilters],
     ) -> Self:
-        """Return the filter of what a caller asks for at some time; see `SessionManager.find`.
+        """Return the filter of a caller's arguments at some time; see `SessionManager.find`.
 
         Raises:
             InvalidSession: There is no such state, a part of a goal or title is too short, or a
-                budget's range is none.
+                budget range is invalid.
         """
         return cls(
             **same,
@@ -215,7 +215,7 @@ class SessionFilter:
         )
 
     def fits(self, head: SessionHead) -> bool:
-        """Return whether a session is one of them, its goal aside, which no head has."""
+        """Return whether a session matches, except by its goal, which no head has."""
         return (
             (self.state is None or head.state in self.state)
             and (self.workflow_type is None or head.workflow_type == self.workflow_type)
@@ -232,16 +232,17 @@ class SessionFilter:
         )
 
     def fits_goal(self, goal: str | None) -> bool:
-        """Return whether a goal is one of theirs."""
+        """Return whether a goal matches."""
         return self.goal is None or _is_within(self.goal, goal)
 
     @property
     def fingerprint(self) -> str:
-        """What another filter has another one of, in eight hexadecimal digits.
+        """Eight hexadecimal digits that differ for different filters.
 
-        Of the times only whether they are given counts: an age asked for twice ends at two times.
+        For times only their presence counts: the same age requested twice gives two different
+        times.
         """
-        from binascii import crc32  # not needed where all sessions fit on one page
+        from binascii import crc32  # not needed if all sessions fit on one page
 
         values = [
             None if self.state is None else sorted(one.value for one in self.state),
@@ -258,7 +259,7 @@ def _is_within(part: str, text: str | None) -> bool:
 
 
 def _before(now: datetime, age: timedelta) -> datetime:
-    """Return when that which has an age now was changed; the end of all time where it can't be."""
+    """Return the time of this age before now; the latest time possible if out of range."""
     try:
         return now - age
     except OverflowError:

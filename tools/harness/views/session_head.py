@@ -1,6 +1,6 @@
-"""A session as a listing shows it: its head, or why it can't be read; pure."""
+"""A session in a listing: its head, or why it can't be read; pure."""
 
-# Annotations are evaluated here: each field's would be compiled if it were a text.
+# Annotations are evaluated here: as strings, each field's would be compiled at import.
 
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from ..session_domain import SessionContext, SessionState
 
 
 class SessionHead(NamedTuple):
-    """What stands at the beginning of a session's file: enough to list and to clean up.
+    """The fields at the start of a session's file: enough to list and to clean up.
 
     Attributes: as those of `SessionContext`; `total_budget` and `tokens_used` as those of its
         `token_budget`.
@@ -34,7 +34,7 @@ class SessionHead(NamedTuple):
 
     @classmethod
     def of(cls, session: SessionContext) -> Self:
-        """Take the head of a session that was read whole."""
+        """Return the head of a session that was read completely."""
         budget = session.token_budget
         return cls(
             **{name: getattr(session, name) for name in OWN_FIELDS},
@@ -50,11 +50,11 @@ OWN_FIELDS: Final = tuple(
 
 
 class SessionSummary(NamedTuple):
-    """A session as a listing shows it.
+    """A session in a listing.
 
     Attributes:
-        head: Its fields, less the artifacts and the history.
-        where: Where it is kept: its file, or its address in a store.
+        head: Its fields, without the artifacts and the history.
+        where: Where it is stored: its file, or its address in a store.
         size_bytes: Its size.
     """
 
@@ -64,7 +64,7 @@ class SessionSummary(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """Its file."""
+        """The session's file."""
         return Path(self.where)
 
     @property
@@ -74,12 +74,12 @@ class SessionSummary(NamedTuple):
 
 
 class UnreadableSession(NamedTuple):
-    """A session that is there and can't be read.
+    """A session that exists but can't be read.
 
     Attributes:
         session_id: Its directory's name.
         path: Its file.
-        error: Why.
+        error: Why it can't be read.
     """
 
     session_id: str

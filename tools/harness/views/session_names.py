@@ -1,4 +1,4 @@
-"""The names that sessions go by, whole or shortened, and those of what is kept beside them."""
+"""Session ids, complete or shortened, and names of the documents beside a session."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..stream_port import MAX_ENTRY_BYTES, NewEntry
 if TYPE_CHECKING:
     from ..session_domain import SessionContext
 
-# Not compiled here: `re` keeps what it compiled, and most processes need none of them.
+# Compiled on first use: `re` caches compiled patterns, and most processes need none of them.
 ATTACHMENT: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
-"""The regular expression of the names of what is kept beside a session from its creation on."""
+"""Pattern of the names of attachments, which are stored beside a session from its creation on."""
 INHERITED: Final = rf"(?:{ATTACHMENT}/)?{ATTACHMENT}"
-"""That of what a fork takes along: some of it is in a folder."""
+"""Pattern of the names that a fork inherits: some are in a folder."""
 
 STREAM_SUFFIX: Final = ".log"
-"""What the names of the files end with that streams are in."""
+"""The suffix of the names of stream files."""
 _STREAM: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _TAKEN: Final = frozenset({SESSION_FILE, WORKSPACE, SNAPSHOTS})
 _PART_OF_AN_ID: Final = r"[A-Za-z0-9_-]{1,128}"
@@ -32,10 +32,10 @@ _PART_OF_AN_ID: Final = r"[A-Za-z0-9_-]{1,128}"
 def kept_documents(
     attachments: Mapping[str, bytes] | None, inherited: Mapping[str, bytes] | None
 ) -> dict[str, bytes]:
-    """Return what is to be kept beside a new session, by name.
+    """Return the documents to store beside a new session, by name.
 
     Raises:
-        ValueError: One has a name that none of them may have.
+        ValueError: A name is invalid.
     """
     for files, names in ((attachments, ATTACHMENT), (inherited, INHERITED)):
         for name in files or ():
@@ -46,10 +46,10 @@ def kept_documents(
 
 
 def stream_file(stream: str) -> str:
-    """Return the name of the file, or of the document, that a stream is in.
+    """Return the name of a stream's file or document.
 
     Raises:
-        ValueError: It can't be a stream's name.
+        ValueError: `stream` is not a valid stream name.
     """
     if not re.fullmatch(_STREAM, stream):
         raise ValueError(f"{stream!r} can't be the name of a stream")
@@ -57,7 +57,7 @@ def stream_file(stream: str) -> str:
 
 
 def require_room(entries: Sequence[NewEntry]) -> None:
-    """Refuse an append that is too large.
+    """Raise if an append is too large.
 
     Raises:
         ValueError: It is.
@@ -71,10 +71,10 @@ def require_room(entries: Sequence[NewEntry]) -> None:
 
 
 def require_saved(session: SessionContext) -> None:
-    """Refuse a session that no store can have.
+    """Raise unless the session is one that a store can hold.
 
     Raises:
-        InvalidSession: It breaks the rules of the domain.
+        InvalidSession: It violates the rules of the domain.
         ValueError: It was never saved.
     """
     faults = session.faults()
@@ -89,13 +89,13 @@ def resolved(shortened: str, known: Callable[[], Sequence[str]], *, where: str) 
 
     Args:
         shortened: An id, or a part of one.
-        known: Lists the ids that there are; asked only for what could be a part of one.
-        where: Where they are, for messages.
+        known: Returns the existing ids; called only if `shortened` can be part of one.
+        where: The store's place, for messages.
 
     Raises:
-        InvalidSessionId: It could not be a part of an id.
-        SessionNotFound: It fits none.
-        AmbiguousId: It fits several.
+        InvalidSessionId: It can't be part of an id.
+        SessionNotFound: It matches no id.
+        AmbiguousId: It matches several ids.
     """
     if not re.fullmatch(_PART_OF_AN_ID, shortened):
         raise InvalidSessionId(shortened)

@@ -1,7 +1,7 @@
-"""A page of a listing: which sessions, in which order, from where on; pure.
+"""Pages of a listing: which sessions, in which order, from which position on; pure.
 
-A page goes on behind the last session of the one before it (a keyset), so what it costs does not
-grow with the pages before it, and a session that is created or deleted meanwhile moves no other.
+A page continues after the last session of the previous one (a keyset), so its cost does not grow
+with the pages before it, and creating or deleting a session meanwhile moves no other.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from .session_filter import SessionFilter
 from .session_head import SessionHead, SessionSummary, UnreadableSession
 
 MAX_PAGE: Final = 10_000
-"""The most sessions of a page."""
+"""The maximum size of a page."""
 
 Position = datetime | int | None
-"""Where a session stands in an order, its id aside; None in the order of the ids."""
+"""A session's position in an order, its id aside; None in the order of the ids."""
 
 
 class SessionOrder(StrEnum):
-    """The orders that a page may be in; sessions that are equal in it are ordered by id."""
+    """The orders of a page; sessions that are equal in it are ordered by id."""
 
     LAST_CHANGED = "last_changed"
-    """The last changed first; of two that changed at one time, the higher id first."""
+    """The last changed first; of two changed at the same time, the higher id first."""
     FIRST_CHANGED = "first_changed"
     """The longest unchanged first."""
     LAST_CREATED = "last_created"
@@ -39,28 +39,28 @@ class SessionOrder(StrEnum):
     FIRST_CREATED = "first_created"
     """The oldest first."""
     LEAST_LEFT = "least_left"
-    """Those with the fewest tokens left of their budget first."""
+    """The fewest tokens left of the budget first."""
     MOST_LEFT = "most_left"
-    """Those with the most tokens left first."""
+    """The most tokens left first."""
     MOST_SPENT = "most_spent"
-    """Those that spent the most tokens first."""
+    """The most tokens spent first."""
     LEAST_SPENT = "least_spent"
-    """Those that spent the fewest tokens first."""
+    """The fewest tokens spent first."""
     ID = "id"
     """By id, the lowest first."""
 
     @property
     def descends(self) -> bool:
-        """Whether the largest position comes first, and of equal ones the highest id."""
+        """Whether the largest position comes first, and among equal ones the highest id."""
         return _RULES[self].descends
 
     def position(self, head: SessionHead) -> Position:
-        """Return where a session stands in this order, its id aside."""
+        """Return a session's position in this order, its id aside."""
         return _RULES[self].position(head)
 
 
 class _Rule(NamedTuple):
-    """What an order goes by: a session's position, whether that is a count, where it begins."""
+    """An order's rule: a session's position, whether that is a count, and the direction."""
 
     position: Callable[[SessionHead], Position]
     by_count: bool = False
@@ -86,10 +86,10 @@ _MAX_COUNT: Final = 2**63 - 1
 
 
 def as_order(given: SessionOrder | str) -> SessionOrder:
-    """Return the order of a name.
+    """Return the order of this name.
 
     Raises:
-        InvalidSession: There is none.
+        InvalidSession: There is no such order.
     """
     try:
         return SessionOrder(given)
@@ -99,7 +99,7 @@ def as_order(given: SessionOrder | str) -> SessionOrder:
 
 
 class InvalidCursor(InvalidSession):
-    """What should say where a page ended does not, or is of another list; nothing was read."""
+    """A page cursor is malformed or belongs to another listing; nothing was read."""
 
     def __init__(self, given: str, reason: str) -> None:
         self.given = given
@@ -108,15 +108,15 @@ class InvalidCursor(InvalidSession):
 
 @frozen
 class SessionCursor:
-    """Where a page ended. As a text, it stands in a command or a client's memory.
+    """The end of a page. As text, it can be part of a command or be stored by a client.
 
-    It goes on in the list that it is of: in the same order, with the same filter.
+    It continues only the listing that it is from: the same order, with the same filter.
 
     Attributes:
         order: The order of the page.
-        position: Where the last session of the page stood in it.
+        position: The position of the page's last session in it.
         session_id: That session.
-        fingerprint: That of the filter.
+        fingerprint: The filter's fingerprint.
     """
 
     order: SessionOrder
@@ -125,7 +125,7 @@ class SessionCursor:
     fingerprint: str
 
     def __str__(self) -> str:
-        """Return it as the text that `parse` reads."""
+        """Return the text that `parse` reads."""
         at = "" if self.position is None else str(self.position)
         if isinstance(self.position, datetime):
             at = self.position.astimezone(UTC).isoformat(timespec="microseconds")
@@ -134,10 +134,10 @@ class SessionCursor:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what `str` returned.
+        """Parse what `str` returned.
 
         Raises:
-            InvalidCursor: It is no such text.
+            InvalidCursor: It is not such a text.
         """
         try:
             order_name, at, session_id, fingerprint = text.split("/")
@@ -155,14 +155,14 @@ class SessionCursor:
 
     @classmethod
     def of(cls, head: SessionHead, order: SessionOrder, wanted: SessionFilter) -> Self:
-        """Return where a page ends whose last session has this head."""
+        """Return the end of a page whose last session has this head."""
         return cls(order, order.position(head), head.session_id, wanted.fingerprint)
 
     def require_of(self, order: SessionOrder, wanted: SessionFilter) -> None:
-        """Raise if it does not go on in this list.
+        """Raise unless it continues this listing.
 
         Raises:
-            InvalidCursor: It is of another order, or of another filter.
+            InvalidCursor: It is from another order or filter.
         """
         if self.order is not order:
             raise InvalidCursor(
@@ -178,7 +178,7 @@ class SessionCursor:
             )
 
     def is_before(self, head: SessionHead) -> bool:
-        """Return whether a session comes behind the end of the page."""
+        """Return whether a session comes after the end of the page."""
         if self.position is None:
             return head.session_id > self.session_id
         there, here = self.order.position(head), self.position
@@ -200,14 +200,14 @@ def _parse_position(order: SessionOrder, text: str) -> Position:
 
 @frozen(kw_only=True)
 class SessionPage:
-    """Some of the sessions that fit, in order.
+    """Some of the matching sessions, in order.
 
     Attributes:
-        sessions: Those that can be read.
-        after: Where the next page begins; None where no other session fits.
-        more: How many fit beyond it; None where the store did not count them.
-        unreadable: Sessions that can't be read: with the first page all of them, where the store
-            has to look at each session anyway; else those that were met on the page's way.
+        sessions: The readable ones.
+        after: Where the next page starts; None if no other session matches.
+        more: How many match beyond it; None if the store did not count them.
+        unreadable: Sessions that can't be read: all of them with the first page, if the store has
+            to read every session anyway; else those found on the way to this page.
     """
 
     sessions: tuple[SessionSummary, ...]
@@ -217,7 +217,7 @@ class SessionPage:
 
 
 def require_limit(limit: object) -> None:
-    """Raise `InvalidSession` if a page can't have so many sessions."""
+    """Raise `InvalidSession` if a page can't have this size."""
     faults = count_fault("limit", limit, least=1)
     if not faults and isinstance(limit, int) and limit > MAX_PAGE:
         faults = [f"limit: expected {MAX_PAGE:,} or less, got {limit:,}"]
@@ -233,17 +233,17 @@ def page_of(
     limit: int,
     after: SessionCursor | None,
 ) -> SessionPage:
-    """Take a page out of all sessions that fit, for a store that keeps them in no order.
+    """Return a page of all matching sessions, for a store that does not sort them.
 
     Args:
         found: The sessions, each once, in any order.
-        wanted: What they were filtered by; None for all of them.
+        wanted: The filter that was applied; None for all of them.
         order: The order of the page.
-        limit: The most sessions of it.
-        after: Where the page before it ended; None for the first one.
+        limit: The page's maximum size.
+        after: The end of the previous page; None for the first page.
 
     Raises:
-        InvalidSession: There can't be so many sessions on a page, or `after` is of another list.
+        InvalidSession: `limit` is out of range, or `after` is from another listing.
     """
     require_limit(limit)
     wanted = SessionFilter() if wanted is None else wanted
@@ -268,7 +268,7 @@ def page_of(
 
 
 def in_order(found: Iterable[SessionSummary], order: SessionOrder) -> list[SessionSummary]:
-    """Return sessions in an order, all of them."""
+    """Return all the sessions, in this order."""
     return sorted(found, key=_key_of(order), reverse=order.descends)
 
 

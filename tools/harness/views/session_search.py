@@ -1,4 +1,4 @@
-"""What of a session is searched, and what is found in it; pure."""
+"""The searched texts of a session, and the matches in them; pure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .session_page import require_limit
 
 @frozen(kw_only=True)
 class SessionMatch:
-    """A session that holds all words of a search.
+    """A session that contains all words of a search.
 
     Attributes:
-        summary: The session, as a listing shows it.
+        summary: The session, as in a listing.
         goal: Its goal, or None; its title is in the summary's head.
-        passages: Lines that have all the words between them.
+        passages: Lines that together contain all the words.
     """
 
     summary: SessionSummary
@@ -37,16 +37,16 @@ class SessionMatch:
 
     @property
     def changed_at(self) -> datetime:
-        """When it was changed last, aware."""
+        """The time of the last change, aware."""
         return self.summary.head.updated_at
 
 
 @frozen(kw_only=True)
 class SessionMatches:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
-        found: The sessions that hold all words, the last changed first.
+        found: The sessions that contain all words, the last changed first.
         more: Whether there are others beyond the limit.
         unreadable: Sessions that could not be searched because they can't be read.
     """
@@ -57,7 +57,7 @@ class SessionMatches:
 
 
 def searched_texts(session: SessionContext) -> Iterator[SearchedText]:
-    """Go through what is searched of a session, the most telling first."""
+    """Yield the searched texts of a session, the most significant first."""
     if session.title is not None:
         yield SearchedText(Place.TITLE, session.title)
     if session.goal is not None:
@@ -72,7 +72,7 @@ def searched_texts(session: SessionContext) -> Iterator[SearchedText]:
 
 
 def _texts_of(entry: SessionHistory) -> Iterator[str]:
-    """Go through the texts of an entry: what it says to people, a note's own name, its data."""
+    """Yield the texts of an entry: its details, a note's own name, its data."""
     if entry.details is not None:
         yield entry.details
     if entry.event_type is None:
@@ -98,16 +98,16 @@ def match_sessions(
     *,
     limit: int,
 ) -> SessionMatches:
-    """Return which of some sessions hold all words; no more are loaded than are needed.
+    """Return the sessions that contain all words; no more are loaded than needed.
 
     Args:
-        candidates: Sessions that may hold them, in order.
-        load: Reads one; None if it is there no more.
+        candidates: Sessions that may contain them, in order.
+        load: Reads one; None if it no longer exists.
         words: The words.
-        limit: The most sessions that are returned.
+        limit: The most sessions to return.
 
     Raises:
-        InvalidSession: There can't be so many.
+        InvalidSession: `limit` is out of range.
     """
     require_limit(limit)
     found: list[SessionMatch] = []

@@ -1,4 +1,4 @@
-"""What other SDKs keep, kept in sessions: a module for each, imported by its name.
+"""Data of other SDKs, stored in sessions: a module for each, imported by its name.
 
 from agentforge_sessions.integrations.bridges.langgraph import AgentForgeSaver
 from agentforge_sessions.integrations.bridges.openai_agents import AgentForgeSession

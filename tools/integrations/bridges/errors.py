@@ -1,4 +1,4 @@
-"""What can go wrong between another SDK and our sessions."""
+"""Errors between another SDK and our sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class BridgeError(AgentForgeError, kind=ErrorKind.REFUSED):
 
 
 class ForeignIdTaken(BridgeError, kind=ErrorKind.CONFLICT):
-    """The session that another SDK's id leads to is not that id's."""
+    """The session for another SDK's id belongs to a different id."""
 
     message = """{foreign_id!r} leads to session {session_id}, which is another's; nothing was read
     or written. Choose another id, or delete that session."""
@@ -19,7 +19,7 @@ class ForeignIdTaken(BridgeError, kind=ErrorKind.CONFLICT):
 
 
 class ForeignEntryUnreadable(BridgeError, kind=ErrorKind.INVALID_FILE):
-    """An entry of a session's stream is none that this program writes."""
+    """An entry of a session's stream is not in this program's format."""
 
     message = """the entry at {position} of the stream {stream} of session {session_id} can't be
     read: {reason}. Nothing was changed; a newer program may have written it."""
@@ -30,7 +30,7 @@ class ForeignEntryUnreadable(BridgeError, kind=ErrorKind.INVALID_FILE):
 
 
 class UnreadableEntry(BridgeError, ValueError, kind=ErrorKind.INVALID_FILE):
-    """An entry is none that this program writes."""
+    """An entry is not in this program's format."""
 
     message = "the entry at {position} can't be read: {reason}"
     position: int

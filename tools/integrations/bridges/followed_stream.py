@@ -1,8 +1,8 @@
-"""The stream of a foreign session, followed: what was added since is all that is read of it.
+"""The stream of a foreign session, followed: each read fetches only what was added since the last.
 
-The first look reads the last entries, and what stands before them only when it is asked for.
-Reading begins with a look at what other processes added, so what is known of a stream is never
-older than the call that uses it. The last bodies that were read are kept.
+The first look reads the last entries, and earlier ones only on request. Each look starts by
+fetching what other processes added, so the result is never older than the call. The most recently
+read bodies are cached.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from .errors import ForeignEntryUnreadable, UnreadableEntry
 from .foreign_sessions import ForeignSessions
 
 TRIES: Final = 20
-"""How often what another process prevents is tried again."""
+"""How often an operation that another process prevents is tried."""
 _FIRST: Final = 32
 """How many entries the first look reads."""
 _FURTHER: Final = 8
-"""How many times more each further step back reads."""
+"""By which factor each further step back reads more."""
 _KEPT_BYTES: Final = 1 << 19
-"""How much of the bodies that were read last is kept."""
+"""Largest size of the cached bodies."""
 
 _T = TypeVar("_T")
 _Place = tuple[int, int]
-"""A position and a size: what is empty may stand where the next entry does."""
+"""A position and a size: an empty body may share its position with the next entry."""
 
 
 @define(eq=False)
@@ -40,16 +40,16 @@ class FollowedStream:
 
     Args:
         sessions: The sessions.
-        name: The foreign id of the one that is followed.
+        name: The foreign id of the session.
         stream: Its stream.
-        forget: Is called when nothing that was taken on holds any more.
-        take: Takes on entries that were added.
+        forget: Called when all entries processed so far are invalid.
+        take: Processes newly read entries.
 
     Attributes:
         name: The foreign id.
-        session_id: The session's own id, whether it is there or not.
-        mark: How far it was read.
-        whole: Whether all of its entries were taken on, and not only the last.
+        session_id: The session's own id, whether the session exists or not.
+        mark: How far the stream was read.
+        whole: Whether all of its entries were processed, not only the last.
     """
 
     _sessions: ForeignSessions
@@ -69,11 +69,11 @@ class FollowedStream:
         self.session_id = self._sessions.session_id(self.name)
 
     def reading(self, look: Callable[[], _T]) -> _T:
-        """Return what a look at the stream as it is now gives; repeated if it changes under it.
+        """Return the result of a look at the current stream; repeat it if the stream is replaced.
 
         Raises:
-            StreamMoved: It did each time.
-            ForeignEntryUnreadable: It holds what this program did not write.
+            StreamMoved: It was replaced each time.
+            ForeignEntryUnreadable: It contains entries not written by this program.
             HarnessError: The store refused.
         """
         with self.lock:
@@ -95,14 +95,14 @@ class FollowedStream:
         raise AssertionError  # pragma: no cover
 
     def further(self) -> None:
-        """Take on more of what stands before the entries that were taken on; within a look.
+        """Process more entries before those processed so far; within a look.
 
-        All is taken on anew, and as of now.
+        All entries are read and processed again, in their current state.
         """
         self._begin(self._depth * _FURTHER if self._depth else _FIRST)
 
     def all(self) -> None:
-        """Take on all entries, if only the last ones were; within a look."""
+        """Process all entries, if only the last ones were; within a look."""
         if self.whole:
             return
         part = self._sessions.sessions.read_entries(self.session_id, self._stream)
@@ -111,7 +111,7 @@ class FollowedStream:
         self._take(part.entries)
 
     def bodies(self, entries: Sequence[StreamEntry]) -> list[bytes]:
-        """Return the bodies of entries that were taken on, in the order given; within a look.
+        """Return the bodies of processed entries, in the order given; within a look.
 
         Raises:
             StreamMoved: The stream was replaced since.
@@ -143,14 +143,14 @@ class FollowedStream:
         self._sessions.append(self.name, entries, expected=expected)
 
     def replace(self, entries: Sequence[NewEntry]) -> None:
-        """Have the stream hold these entries and no others, if it is as it was read.
+        """Replace all entries of the stream, if it is as it was read.
 
         Raises as `ForeignSessions.replace`.
         """
         self._sessions.replace(self.name, entries, expected=self.mark)
 
     def _keep(self, found: dict[_Place, bytes]) -> None:
-        """Keep the bodies that were read last, as far as there is room."""
+        """Cache the bodies just read, as far as there is room."""
         for place in reversed(found):
             size = len(found[place])
             if size > _KEPT_BYTES // 4:
@@ -163,7 +163,7 @@ class FollowedStream:
             self._bytes -= len(self._bodies.popitem(last=False)[1])
 
     def _refresh(self) -> None:
-        """Take on what was added since the last look."""
+        """Process what was added since the last look."""
         if self._sessions.find(self.name) is None:
             self._forget()
             return
@@ -177,7 +177,7 @@ class FollowedStream:
         self._take(part.entries)
 
     def _begin(self, depth: int) -> None:
-        """Take on so many of the last entries."""
+        """Process this many of the last entries, discarding the others."""
         tail = self._sessions.sessions.read_last(self.session_id, self._stream, depth)
         self._forget()
         self.mark, self.whole, self._depth = tail.mark, tail.whole, depth

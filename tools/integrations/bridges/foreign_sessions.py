@@ -1,9 +1,9 @@
-"""Sessions by the ids of another SDK, which are any texts.
+"""Sessions identified by the ids of another SDK, which are arbitrary text.
 
-The id of such a session is made of a hash of the SDK's name for it, so that all processes come to
-the same session without an index that they would have to agree on, and two that begin it at once
-begin one. The text itself is kept beside the session, and compared: no text reaches another's
-session. What the SDK keeps is a stream of entries beside it.
+The session id is derived from a hash of the SDK's id, so that all processes find the same session
+without a shared index, and two that create it at once create one. The text itself is stored beside
+the session, and compared: no id reaches another id's session. The SDK's data is a stream of entries
+beside it.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ from ...harness.stream_port import NewEntry, StreamMark
 from .errors import ForeignIdTaken
 
 FOREIGN_ID: Final = "foreign-id.json"
-"""The document beside a session that has the other SDK's name for it."""
+"""The document beside a session with the other SDK's id."""
 SHOWN_AS_CHANGED_AFTER: Final = timedelta(minutes=1)
-"""How much later than it says a session may have been written to last."""
+"""The last change that a session shows may be this much older than its last write."""
 
 _REMEMBERED: Final = 1024
 _DELETION_WAIT_S: Final = 10.0
 
 
 def opened_sessions(store: LocalSessions | Path | str | None) -> LocalSessions:
-    """Open a store; as the command line does if None: what AGENTFORGE_STORE names, or a folder.
+    """Open a store; if None, as the command line does: the one in AGENTFORGE_STORE, or a folder.
 
     Raises:
         ExtraMissing: It is a database, and the packages for it are not installed.
-        InvalidStoreAddress: It names no store.
+        InvalidStoreAddress: It is not a store's address.
     """
     if store is None:
         return open_sessions(store=os.environ.get(STORE_VARIABLE) or None)
@@ -72,11 +72,11 @@ class ForeignSessions:
     """The sessions of one other SDK. Instances may be shared between threads.
 
     Args:
-        sessions: Where they are.
-        kind: The SDK, which is their workflow.
-        words: What such a session is called in its goal.
+        sessions: The store.
+        kind: The SDK, used as the sessions' workflow.
+        words: The noun for such a session in its goal.
         clock: The time.
-        observers: Who observes the sessions that are begun here.
+        observers: The observers of sessions that are created here.
     """
 
     sessions: LocalSessions
@@ -93,18 +93,18 @@ class ForeignSessions:
         self._events = SessionEvents(log, observers=self._observers, clock=self._clock)
 
     def session_id(self, foreign_id: str) -> str:
-        """Return the id that a session of this name has, or would have."""
-        # A text need not be one that UTF-8 can say.
+        """Return the session id for a foreign id, existing or not."""
+        # The text may contain characters that UTF-8 can't encode.
         name = f"{self._kind}\0{foreign_id}".encode("utf-8", "surrogatepass")
         digest = hashlib.sha256(name).digest()
         digits = f"{int.from_bytes(digest[:8], 'big') % 10**14:014d}"
         return f"session_{digits[:8]}_{digits[8:]}_{digest[8:12].hex()}"
 
     def find(self, foreign_id: str) -> str | None:
-        """Return the id of a session, None if there is none of this name.
+        """Return the id of the foreign id's session, or None if it does not exist.
 
         Raises:
-            ForeignIdTaken: Its id is another's.
+            ForeignIdTaken: The session belongs to another foreign id.
         """
         session_id = self.session_id(foreign_id)
         if session_id in self._known:
@@ -113,7 +113,7 @@ class ForeignSessions:
         if kept is None:
             if not self.sessions.exists(session_id):
                 return None
-            # It has come since, and its documents with it; or it is another's.
+            # It was created since, with its documents; or it is another's.
             kept = self.sessions.read_attachment(session_id, FOREIGN_ID)
         if kept != self._document(foreign_id):
             raise ForeignIdTaken(foreign_id, session_id=session_id)
@@ -127,15 +127,15 @@ class ForeignSessions:
         *,
         expected: StreamMark | None = None,
     ) -> None:
-        """Add entries to the stream of a session, which the first ones begin.
+        """Append entries to the stream of a session; the first ones create it.
 
         Args:
-            foreign_id: Its name.
+            foreign_id: Its foreign id.
             entries: The entries.
-            expected: As of `SessionStreams.append_entries`.
+            expected: As for `SessionStreams.append_entries`.
 
         Raises:
-            ForeignIdTaken: Its id is another's.
+            ForeignIdTaken: The session belongs to another foreign id.
             InvalidStateTransition: The session has ended.
             StreamMoved: Its stream is not as the caller read it; nothing was written.
             HarnessError: The store refused.
@@ -155,7 +155,7 @@ class ForeignSessions:
     def replace(
         self, foreign_id: str, entries: Sequence[NewEntry], *, expected: StreamMark | None
     ) -> None:
-        """Have the stream of a session, which is there, hold these entries and no others.
+        """Replace all entries in the stream of an existing session.
 
         Raises:
             InvalidStateTransition: The session has ended.
@@ -170,10 +170,10 @@ class ForeignSessions:
             raise StreamMoved(session_id, stream=self._kind) from error
 
     def remove(self, foreign_id: str) -> bool:
-        """Delete a session with all that is kept in it; return whether it was there.
+        """Delete a session with everything stored in it; return whether it existed.
 
         Raises:
-            ForeignIdTaken: Its id is another's.
+            ForeignIdTaken: The session belongs to another foreign id.
             SessionInUse: Something is at work in it.
             HarnessError: The store refused.
         """
@@ -184,7 +184,7 @@ class ForeignSessions:
         while True:
             try:
                 deleted = self.sessions.delete(session_id)
-            except SessionInUse:  # an append takes a moment
+            except SessionInUse:  # an append may hold it for a moment
                 if not patience.pause():
                     raise
             else:
@@ -192,7 +192,7 @@ class ForeignSessions:
                 return deleted
 
     def names(self) -> Iterator[str]:
-        """Go through the names of all sessions of this SDK, in no order.
+        """Yield the foreign ids of all sessions of this SDK, in no order.
 
         Raises:
             ReadError: The store refused.
@@ -202,7 +202,7 @@ class ForeignSessions:
                 continue
             kept = self.sessions.read_attachment(one.session_id, FOREIGN_ID)
             name = None if kept is None else _name_in(kept)
-            # A fork has its parent's name, and is none of the SDK's sessions.
+            # A fork inherits its parent's foreign id, and is not one of the SDK's sessions.
             if name is not None and self.session_id(name) == one.session_id:
                 yield name
 
@@ -218,7 +218,7 @@ class ForeignSessions:
             session_id=self.session_id(foreign_id),
             now=self._clock(),
         )
-        with suppress(SessionIdTaken):  # another process begins it, too
+        with suppress(SessionIdTaken):  # another process is creating it, too
             self.sessions.save(session, attachments={FOREIGN_ID: self._document(foreign_id)})
             self._events.added(session, 0)
         found = self.find(foreign_id)
@@ -227,7 +227,7 @@ class ForeignSessions:
         return found
 
     def _touch(self, session_id: str) -> None:
-        """Have a session say that it was written to, before it is: now and then, not each time."""
+        """Update a session's time of last change before a write: now and then, not each time."""
         now = self._clock()
         last = self._known.get(session_id)
         if last is not None and now - last < SHOWN_AS_CHANGED_AFTER:

@@ -1,4 +1,4 @@
-"""The threads of graphs, each followed: an index of it in memory, which knows what was added."""
+"""The threads of graphs, each followed by an index in memory that is updated with additions."""
 
 from __future__ import annotations
 
@@ -31,24 +31,25 @@ from .thread_entries import (
 _FOLLOWED: Final = 64
 """How many threads are followed at a time."""
 _REMEMBERED: Final = 16
-"""Of how many of its checkpoints a thread remembers where the values are."""
+"""For how many of its checkpoints a thread caches the places of the values."""
 _READ: Final = 32
-"""Of how many of its checkpoints a thread keeps what their bodies say."""
+"""For how many of its checkpoints a thread caches the decoded bodies."""
 
 _T = TypeVar("_T")
 MakeEntries = Callable[
     [Mapping[str, ValuePlace], "Standing"], tuple[list[NewEntry], dict[str, ValuePlace]]
 ]
-"""Given where the values of a parent are, and where a checkpoint stands among the others: the
-entries of the checkpoint, and where its own values are."""
+"""Makes a checkpoint's entries and the places of its own values, from the places of its parent's
+values and its standing among the other checkpoints.
+"""
 
 
 class Standing(NamedTuple):
-    """What is known of a checkpoint that is about to be put.
+    """The known order of a checkpoint that is about to be written.
 
     Attributes:
-        first: Whether nothing before it in its namespace is of its id or a greater one.
-        newest: Whether nothing before it in any namespace is.
+        first: Whether no id before it in its namespace is greater or equal.
+        newest: Whether no id before it in any namespace is.
     """
 
     first: bool = False
@@ -60,8 +61,8 @@ class GraphThreads:
     """The threads of one store.
 
     Args:
-        sessions: The sessions that they are kept in.
-        stream: The stream of each.
+        sessions: The sessions that store them.
+        stream: The name of each one's stream.
     """
 
     sessions: ForeignSessions
@@ -70,7 +71,7 @@ class GraphThreads:
     _mutex: Lock = field(factory=Lock, init=False)
 
     def get(self, name: str) -> GraphThread:
-        """Return a thread, which need not be there."""
+        """Return a thread, which may not exist."""
         with self._mutex:
             thread = self._followed.get(name)
             if thread is None:
@@ -81,7 +82,7 @@ class GraphThreads:
             return thread
 
     def remove(self, name: str) -> None:
-        """Delete a thread's session; one that is not there is no error."""
+        """Delete a thread's session; a missing one is no error."""
         self.sessions.remove(name)
         with self._mutex:
             self._followed.pop(name, None)
@@ -92,7 +93,7 @@ class GraphThread:
 
     Attributes:
         name: Its id.
-        index: What it has, as it was looked at last.
+        index: Its content as of the last look.
     """
 
     def __init__(self, sessions: ForeignSessions, stream: str, name: str) -> None:
@@ -109,19 +110,20 @@ class GraphThread:
         )
 
     def reading(self, look: Callable[[GraphThread], _T]) -> _T:
-        """Return what a look at the thread as it is now gives; see `FollowedStream.reading`.
+        """Return the result of a look at the current thread; see `FollowedStream.reading`.
 
-        A look may be repeated, with all entries, where something no longer is where it was noted.
+        A look may be repeated, with all entries, if something is no longer at its recorded
+        position.
         """
         return self._stream.reading(partial(self._looked, look))
 
     def know(self, namespace: str, checkpoint_id: str | None = None) -> None:
-        """Have the index know a checkpoint, or the last one of a namespace; within a look."""
+        """Make the index cover a checkpoint, or the last one of a namespace; within a look."""
         while not self.index.knows(namespace, checkpoint_id):
             self._stream.further()
 
     def know_all(self) -> None:
-        """Have the index know all checkpoints; within a look."""
+        """Make the index cover all checkpoints; within a look."""
         self._stream.all()
 
     def last_keys(
@@ -133,15 +135,15 @@ class GraphThread:
         least: str,
         count: int,
     ) -> list[Key]:
-        """Return the last checkpoints of all that fit, the last one first; within a look.
+        """Return the last matching checkpoints, the last one first; within a look.
 
-        No more of the stream is read than they take.
+        No more of the stream is read than needed.
 
         Args:
-            fits: Returns whether one does.
-            namespace: The namespace of all that fit; None where they may be of any.
-            below: The place, an id and a namespace, that they are before; None for the end.
-            least: No id that fits is less.
+            fits: Returns whether a checkpoint matches.
+            namespace: The namespace of all matches; None if they may be in any.
+            below: Return only checkpoints before this id and namespace; None for the end.
+            least: No matching id is less.
             count: How many, if there are so many.
         """
         while True:
@@ -160,10 +162,10 @@ class GraphThread:
         """Return the bodies of entries of the index; see `FollowedStream.bodies`.
 
         Raises:
-            UnreadableEntry: One is not what was noted of it.
+            UnreadableEntry: One differs from its recorded size or checksum.
         """
         places = [entry[:2] for entry in entries]
-        once = dict(zip(places, entries, strict=True))  # many checkpoints have one value
+        once = dict(zip(places, entries, strict=True))  # many checkpoints share a value
         found = dict(zip(once, self._stream.bodies(list(once.values())), strict=True))
         if not self.index.whole:
             for entry in once.values():
@@ -173,9 +175,9 @@ class GraphThread:
         return [found[place] for place in places]
 
     def checkpoints(self, found: Sequence[IndexedCheckpoint]) -> list[CheckpointBody]:
-        """Return what the bodies of checkpoints of the index say; the last are kept read.
+        """Return the decoded bodies of checkpoints of the index; the last ones are cached.
 
-        Raises: as `bodies`, and `ValueError` where one is no checkpoint's.
+        Raises: as `bodies`, and `ValueError` if one is not a checkpoint's.
         """
         missing = [one for one in found if one.put_id not in self._read]
         if missing:
@@ -191,28 +193,29 @@ class GraphThread:
         return self._stream.everything()
 
     def remember(self, key: Key, places: Mapping[str, ValuePlace]) -> None:
-        """Remember where the values of a checkpoint are, for the one that follows it."""
+        """Cache the places of a checkpoint's values, for the one that follows it."""
         self._places[key] = places
         self._places.move_to_end(key)
         if len(self._places) > _REMEMBERED:
             self._places.popitem(last=False)
 
     def put(self, key: Key, parent_id: str | None, make: MakeEntries) -> None:
-        """Keep a checkpoint.
+        """Store a checkpoint.
 
         Args:
-            key: Which.
+            key: Its key.
             parent_id: Its parent, or None.
             make: Makes its entries.
 
         Raises:
             InvalidStateTransition: The session has ended.
-            HarnessError: The store refused; nothing was kept.
+            HarnessError: The store refused; nothing was stored.
         """
         with self._stream.lock:
             for left in reversed(range(TRIES)):
-                # What it refers to must not be removed meanwhile, nor what it says become untrue.
-                # Where others write all the time, it refers to nothing, and says nothing.
+                # What it refers to must not be removed meanwhile, and what it states must stay
+                # true. If others
+                # write all the time, it refers to nothing and states nothing.
                 known, standing = self._known(key, parent_id) if left else ({}, Standing())
                 entries, places = make(known, standing)
                 referring = any(place in known.values() for place in places.values())
@@ -224,18 +227,18 @@ class GraphThread:
                 return
 
     def append(self, entries: Sequence[NewEntry], *, expecting: bool = False) -> None:
-        """Add entries; where that is expected, only if the thread is as it was looked at last."""
+        """Append entries; if `expecting`, only if the thread is unchanged since the last look."""
         seen = self._stream.mark or StreamMark()
         self._stream.append(entries, expected=seen if expecting else None)
 
     def take_over(self, entries: Sequence[NewEntry]) -> None:
-        """Add the entries of another thread, all or none; a thread that is empty has no limit.
+        """Append the entries of another thread, all or none; for an empty thread there is no limit.
 
         Raises:
-            ValueError: They are too many at a time for a thread that is not empty.
+            ValueError: They are too many at once for a thread that is not empty.
             HarnessError: The store refused; nothing was added.
         """
-        self.append([])  # which begins it
+        self.append([])  # which creates it
 
         def add() -> None:
             self.know_all()
@@ -247,10 +250,10 @@ class GraphThread:
         self._stream.reading(add)
 
     def keep(self, choose: Callable[[GraphThread], set[Key]]) -> None:
-        """Remove all checkpoints but those that are chosen.
+        """Remove all checkpoints except the chosen ones.
 
         Raises:
-            StreamMoved: Others write to it all the time; nothing was removed.
+            StreamMoved: Others kept writing to it; nothing was removed.
             HarnessError: The store refused; nothing was removed.
         """
 
@@ -263,7 +266,7 @@ class GraphThread:
         self._stream.reading(replace)
 
     def _known(self, key: Key, parent_id: str | None) -> tuple[Mapping[str, ValuePlace], Standing]:
-        """Return where the values of a checkpoint's parent are, and how it stands itself."""
+        """Return the places of the values of a checkpoint's parent, and its own standing."""
 
         def look(_: GraphThread) -> tuple[Mapping[str, ValuePlace], Standing]:
             places: Mapping[str, ValuePlace] = {}
@@ -274,7 +277,7 @@ class GraphThread:
         return self.reading(look)
 
     def _parent(self, parent: Key) -> Mapping[str, ValuePlace]:
-        """Return where the values of a parent are; nothing if it is not there."""
+        """Return the places of a parent's values; empty if it does not exist."""
         found = self.index.get(parent)
         if found is None:
             self.know(*parent)
@@ -290,7 +293,7 @@ class GraphThread:
         try:
             return look(self)
         except (ReadError, StreamMoved, UnreadableEntry):
-            # A copy of a thread may have its entries elsewhere than they were noted.
+            # In a copy of a thread, entries may not be at their recorded positions.
             if self.index.whole:
                 raise
         self.know_all()

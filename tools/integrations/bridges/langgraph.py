@@ -1,4 +1,4 @@
-"""A LangGraph checkpointer that keeps each thread in a session.
+"""A LangGraph checkpointer that stores each thread in a session.
 
     from agentforge_sessions.integrations.bridges.langgraph import AgentForgeSaver
 
@@ -6,7 +6,7 @@
 
 A thread is an active session of the workflow `langgraph`, whose id is a hash of the thread's; its
 checkpoints are entries of a stream beside it. So `agentforge list` shows it, a prune removes it
-once it has ended, and `agentforge store copy` takes it along.
+once it has ended, and `agentforge store copy` includes it.
 """
 
 from __future__ import annotations
@@ -61,37 +61,36 @@ except ModuleNotFoundError as error:
 _Tuples = list[CheckpointTuple]  # in the class, `list` is its method
 _Pending = list[PendingWrite]
 _Part = tuple[str | Key, int]
-"""What belongs to checkpoints: a value by what was put and its number, a write by its checkpoint
-and its number."""
+"""Part of a checkpoint: a value by put id and number, or a write by checkpoint and number."""
 _KIND: Final = "langgraph"
 _PAGE: Final = 16
 """How many checkpoints a listing reads at a time."""
 _MOST_KEYS: Final = 4096
-"""How many a listing looks up at a time."""
+"""How many keys a listing looks up at a time."""
 _ROOT: Final = ""
 
 
 class AgentForgeSaver(BaseCheckpointSaver[str]):
-    """Keeps the checkpoints of graphs in sessions.
+    """Stores the checkpoints of graphs in sessions.
 
     Guarantees: when a call that writes returns, what it wrote survives the death of the process;
-    when it raises, nothing of it is there. Several processes may write to one thread: all that each
-    wrote is kept, and a checkpoint is read whole or not at all. A thread whose session has ended
-    takes no more checkpoints.
+    when it raises, nothing of it is stored. Several processes may write to one thread: no write is
+    lost, and a checkpoint is read completely or not at all. A thread whose session has ended
+    accepts no more checkpoints.
 
-    Instances may be shared between threads and event loops. The asynchronous methods are the
-    others in a worker thread; one that is cancelled has ended when the caller goes on.
+    Instances may be shared between threads and event loops. The asynchronous methods run the others
+    in a worker thread; a cancelled one has ended when the caller continues.
 
     Args:
-        store: Where: a folder's path, `postgresql://…`, or a store that is open. As the command
-            line by default: what AGENTFORGE_STORE names, or `.agentforge/sessions`.
-        serde: How values are written; LangGraph's own by default.
+        store: A folder's path, `postgresql://…`, or an open store. By default as the command line:
+            the one in AGENTFORGE_STORE, or `.agentforge/sessions`.
+        serde: Serializes the values; LangGraph's own by default.
         clock: The time.
-        observers: Who observes the sessions that are begun for it; see `harness.SessionObserver`.
-        token: Gives fresh random texts.
+        observers: The observers of sessions created for it; see `harness.SessionObserver`.
+        token: Returns new random text.
 
     Raises:
-        InvalidStoreAddress: `store` names no store.
+        InvalidStoreAddress: `store` is not a store's address.
         ExtraMissing: It is a database, and the packages for it are not installed.
     """
 
@@ -116,11 +115,11 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         )
 
     def session_id(self, thread_id: str) -> str:
-        """Return the id of the session that a thread is kept in, or would be."""
+        """Return the id of a thread's session, existing or not."""
         return self._threads.sessions.session_id(thread_id)
 
     def close(self) -> None:
-        """Let go of what is held open; a store that was handed over stays open."""
+        """Release open resources; a store that was passed in stays open."""
         if self._owned:
             self._threads.sessions.sessions.close()
 
@@ -146,8 +145,8 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         """Return the checkpoint that a config names, or the last one of its namespace.
 
         Raises:
-            HarnessError: The store refused, or what it has is damaged.
-            BridgeError: The thread's session is another's, or its entries can't be read.
+            HarnessError: The store refused, or its data is damaged.
+            BridgeError: The session belongs to another id, or the thread's entries can't be read.
         """
         thread_id, namespace, checkpoint_id = _named(config)
         thread = self._threads.get(thread_id)
@@ -169,18 +168,17 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Go through checkpoints, the last ones first.
+        """Yield checkpoints, the last ones first.
 
         Args:
-            config: The thread, and if it says so the namespace or the checkpoint; all threads if
-                None.
-            filter: What their metadata has to say.
+            config: The thread, with the namespace or the checkpoint if given; all threads if None.
+            filter: Values that their metadata must have.
             before: Only checkpoints whose id is less than this one's.
-            limit: The most that are returned.
+            limit: The most checkpoints to yield.
 
         Raises:
-            HarnessError: As of `get_tuple`.
-            BridgeError: As of `get_tuple`.
+            HarnessError: As from `get_tuple`.
+            BridgeError: As from `get_tuple`.
         """
         for page in self._pages(config, filter, before, limit):
             yield from page
@@ -222,7 +220,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         left: int,
         size: int,
     ) -> Iterator[Sequence[CheckpointTuple]]:
-        """Go through the checkpoints of one thread, each page found and read in one look."""
+        """Yield the checkpoints of one thread; each page is found and read in one look."""
 
         def look(thread: GraphThread) -> tuple[Sequence[Key], _Tuples]:
             keys = keys_wanted.last_of(thread, size)
@@ -240,7 +238,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
     def _tuples(
         self, thread: GraphThread, keys: Sequence[Key], wanted: Mapping[str, Any] | None = None
     ) -> _Tuples:
-        """Read the checkpoints of some keys that are there, and whose metadata fits."""
+        """Return the checkpoints of these keys that exist and whose metadata matches."""
         for key in keys:
             thread.know(*key)
         index = thread.index
@@ -251,7 +249,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
             metadata = self.serde.loads_typed(body.metadata)
             if all(metadata.get(name) == value for name, value in (wanted or {}).items()):
                 chosen.append((one, body, metadata))
-        entries: dict[_Part, StreamEntry] = {}  # many checkpoints have one value
+        entries: dict[_Part, StreamEntry] = {}  # many checkpoints share a value
         for one, body, _ in chosen:
             for place in body.places.values():
                 if (part := place[:2]) not in entries:
@@ -269,7 +267,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         bodies: Mapping[_Part, bytes],
     ) -> CheckpointTuple:
-        """Make what LangGraph knows of a checkpoint, and of what belongs to it."""
+        """Return LangGraph's tuple of a checkpoint, with its values and writes."""
         load = self.serde.loads_typed
         values = {
             channel: load((place.kind, bodies[place[:2]])) for channel, place in body.places.items()
@@ -284,13 +282,13 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         )
 
     def _pending(self, thread: GraphThread, key: Key, bodies: Mapping[_Part, bytes]) -> _Pending:
-        """Return what was written behind a checkpoint, as live execution applies it."""
+        """Return the writes after a checkpoint, as live execution applies them."""
         kept: dict[tuple[str, int], tuple[str, str, Typed]] = {}
         for at, written in enumerate(thread.index.writes.get(key, ())):
             values = written_values(bodies[key, at])
             for (number, channel), typed in zip(written.slots, values, strict=True):
                 slot = (written.task_id, number)
-                if number < 0 or slot not in kept:  # a task that runs again wrote the same
+                if number < 0 or slot not in kept:  # a repeated task wrote the same
                     kept[slot] = (written.task_path, channel, typed)
         ordered = sorted(kept, key=lambda slot: writes_sort_key(kept[slot][0], *slot))
         return [
@@ -307,12 +305,12 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Keep a checkpoint, durably; return the config that names it.
+        """Store a checkpoint, durably; return the config that names it.
 
         Raises:
             InvalidStateTransition: The thread's session has ended.
-            HarnessError: The store refused; nothing was kept.
-            BridgeError: The thread's session is another's, or its entries can't be read.
+            HarnessError: The store refused; nothing was stored.
+            BridgeError: The session belongs to another id, or the thread's entries can't be read.
         """
         thread_id, namespace, parent_id = _named(config)
         key = (namespace, checkpoint["id"])
@@ -372,11 +370,11 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Keep what a task wrote behind a checkpoint, durably.
+        """Store a task's writes after a checkpoint, durably.
 
         Raises:
-            HarnessError: As of `put`.
-            BridgeError: As of `put`.
+            HarnessError: As from `put`.
+            BridgeError: As from `put`.
         """
         thread_id, namespace, checkpoint_id = _named(config)
         if checkpoint_id is None:
@@ -392,7 +390,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
     # --------------------------------------------------------------------------- whole threads
 
     def delete_thread(self, thread_id: str) -> None:
-        """Delete a thread's session with all of its checkpoints, if it is there.
+        """Delete a thread's session with all of its checkpoints, if it exists.
 
         Raises:
             SessionInUse: Something is at work in it.
@@ -401,10 +399,10 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         self._threads.remove(str(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints of some runs in all threads, with what was written behind them.
+        """Delete the checkpoints of some runs in all threads, with the writes after them.
 
-        What later checkpoints go on with is kept. Where a graph has delta channels, it must not
-        need the writes of these runs any more.
+        Values that later checkpoints still use are preserved. If a graph has delta channels, it
+        must not need the writes of these runs any more.
 
         Raises:
             HarnessError: The store refused; the threads before it are done.
@@ -421,7 +419,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
             self._threads.get(name).keep(kept)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy all checkpoints of a thread, and all writes, to another one.
+        """Copy all checkpoints and writes of a thread to another one.
 
         Raises:
             HarnessError: The store refused; nothing was copied.
@@ -436,9 +434,9 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         """Remove checkpoints of threads.
 
         Args:
-            thread_ids: The threads; one that is not there is no error.
-            strategy: "keep_latest" keeps the last checkpoint of each namespace, and those before it
-                from which its delta channels are rebuilt; "delete" keeps none.
+            thread_ids: The threads; a missing one is no error.
+            strategy: "keep_latest" preserves the last checkpoint of each namespace, and the earlier
+                ones from which its delta channels are rebuilt; "delete" removes all.
 
         Raises:
             ValueError: There is no such strategy; nothing was removed.
@@ -453,7 +451,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
                 self._threads.get(str(thread_id)).keep(self._latest)
 
     def _latest(self, thread: GraphThread) -> set[Key]:
-        """Return the last checkpoint of each namespace, and what its delta channels need."""
+        """Return the last checkpoint of each namespace, and those that its delta channels need."""
         kept: set[Key] = set()
         for namespace, last in thread.index.latest.items():
             wanted: set[str] | None = None
@@ -476,7 +474,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         current: str | int | float | None,
         channel: None,  # noqa: ARG002 (LangGraph's signature)
     ) -> str:
-        """Return a channel's version after another one: greater, and not that of any other fork."""
+        """Return a channel version that is greater than `current` and unique among forks."""
         last = 0 if current is None else int(str(current).partition(".")[0])
         return f"{last + 1:032d}.{self._token()}"
 
@@ -494,7 +492,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """Go through checkpoints, the last ones first; see `list`."""
+        """Yield checkpoints, the last ones first; see `list`."""
         pages = self._pages(config, filter, before, limit)
         while (page := await in_thread(next, pages, None)) is not None:
             for one in page:
@@ -507,7 +505,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Keep a checkpoint, durably; see `put`."""
+        """Store a checkpoint, durably; see `put`."""
         return await in_thread(self.put, config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
@@ -517,7 +515,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Keep what a task wrote behind a checkpoint, durably; see `put_writes`."""
+        """Store a task's writes after a checkpoint, durably; see `put_writes`."""
         await in_thread(self.put_writes, config, writes, task_id, task_path)
 
     async def adelete_thread(self, thread_id: str) -> None:
@@ -558,12 +556,12 @@ def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfi
 
 
 class _Wanted(NamedTuple):
-    """Which checkpoints of a thread a listing goes through, their metadata aside.
+    """Selects the checkpoints of a thread for a listing, except by metadata.
 
     Attributes:
-        namespace: The namespace of all of them; None where they may be of any.
-        named: The id of all of them; an empty text where they may be of any.
-        below: The place, an id and a namespace, that they are before; None for the end.
+        namespace: The namespace of all of them; None if they may be in any.
+        named: The id of all of them; empty if they may have any.
+        below: Select only those before this id and namespace; None for the end.
     """
 
     namespace: str | None
@@ -572,21 +570,21 @@ class _Wanted(NamedTuple):
 
     @classmethod
     def of(cls, config: RunnableConfig | None, before: RunnableConfig | None) -> Self:
-        """Return what a listing is asked for."""
+        """Return the selection for a listing's arguments."""
         named = (get_checkpoint_id(config) if config else None) or ""
         end = get_checkpoint_id(before) if before else None
         below = (end, "") if end else None
         if named:
-            below = min(below or (f"{named}\0", ""), (f"{named}\0", ""))  # the next id there may be
+            below = min(below or (f"{named}\0", ""), (f"{named}\0", ""))  # the next possible id
         namespace = config["configurable"].get("checkpoint_ns") if config else None
         return cls(namespace, named, below)
 
     def behind(self, key: Key) -> Self:
-        """Return what is left of it behind a checkpoint."""
+        """Return the rest of the selection, after a checkpoint."""
         return self._replace(below=(key[1], key[0]))
 
     def last_of(self, thread: GraphThread, count: int) -> Sequence[Key]:
-        """Return so many of a thread's, the last ones first; within a look."""
+        """Return this many of a thread's keys, the last ones first; within a look."""
         return thread.last_keys(
             self._fits, namespace=self.namespace, below=self.below, least=self.named, count=count
         )
@@ -597,7 +595,7 @@ class _Wanted(NamedTuple):
 
 
 def _places(thread: GraphThread, wanted: _Wanted, count: int) -> Iterator[tuple[str, str, str]]:
-    """Go through the checkpoints of a thread that fit, the last ones first, some at a time.
+    """Yield the matching checkpoints of a thread, the last ones first, in batches.
 
     Yields:
         The id, the thread and the namespace of each.

@@ -1,4 +1,4 @@
-"""A session of the OpenAI Agents SDK, kept in one of ours.
+"""A session of the OpenAI Agents SDK, stored in one of ours.
 
     from agentforge_sessions.integrations.bridges.openai_agents import AgentForgeSession
 
@@ -6,7 +6,7 @@
 
 A conversation is an active session of the workflow `openai-agents`, whose id is a hash of the
 conversation's; its items are entries of a stream beside it. So `agentforge list` shows it, a prune
-removes it once it has ended, and `agentforge store copy` takes it along.
+removes it once it has ended, and `agentforge store copy` includes it.
 """
 
 from __future__ import annotations
@@ -40,34 +40,34 @@ _KIND: Final = "openai-agents"
 _ITEM: Final = b""
 _POP: Final = b"pop"
 _DEAD: Final = 100
-"""The least entries that no item is of any more for which a conversation is written anew."""
+"""The least number of obsolete entries for which a conversation is rewritten."""
 
 
 class AgentForgeSession(SessionABC):
-    """Keeps the items of a conversation in a session.
+    """Stores the items of a conversation in a session.
 
     Guarantees: when a call that writes returns, what it wrote survives the death of the process;
-    when it raises, nothing of it is there. The items of one `add_items` come all together. Several
-    processes may write to one conversation: all that each adds is kept, and each item is popped
-    once. A conversation whose session has ended takes no more items.
+    when it raises, nothing of it is stored. The items of one `add_items` appear all together.
+    Several processes may write to one conversation: no added item is lost, and each item is popped
+    once. A conversation whose session has ended accepts no more items.
 
-    Instances may be shared between threads and event loops. What blocks is done in a worker thread;
-    a call that is cancelled has ended when the caller goes on.
+    Instances may be shared between threads and event loops. Blocking work runs in a worker thread;
+    a cancelled call has ended when the caller continues.
 
     Args:
         session_id: The conversation's id, any text.
-        store: Where: a folder's path, `postgresql://…`, or a store that is open. As the command
-            line by default: what AGENTFORGE_STORE names, or `.agentforge/sessions`.
+        store: A folder's path, `postgresql://…`, or an open store. By default as the command line:
+            the one in AGENTFORGE_STORE, or `.agentforge/sessions`.
         session_settings: The SDK's settings; their `limit` is how many items are read by default.
         clock: The time.
-        observers: Who observes the sessions that are begun for it; see `harness.SessionObserver`.
+        observers: The observers of sessions created for it; see `harness.SessionObserver`.
 
     Attributes:
         session_id: The conversation's id.
         session_settings: The settings.
 
     Raises:
-        InvalidStoreAddress: `store` names no store.
+        InvalidStoreAddress: `store` is not a store's address.
         ExtraMissing: It is a database, and the packages for it are not installed.
     """
 
@@ -99,11 +99,11 @@ class AgentForgeSession(SessionABC):
 
     @property
     def agentforge_session_id(self) -> str:
-        """The id of the session that the conversation is kept in, or would be."""
+        """The id of the conversation's session, existing or not."""
         return self._stream.session_id
 
     def close(self) -> None:
-        """Let go of what is held open; a store that was handed over stays open."""
+        """Release open resources; a store that was passed in stays open."""
         if self._owned:
             self._sessions.sessions.close()
 
@@ -121,24 +121,24 @@ class AgentForgeSession(SessionABC):
         """Return the items, the oldest first.
 
         Args:
-            limit: Only so many, the last ones; the settings' limit if None, and all of them if that
-                is None too, or less than 0.
+            limit: Only this many, the last ones; the settings' limit if None, and all of them if
+                that is None too, or less than 0.
 
         Raises:
-            HarnessError: The store refused, or what it has is damaged.
-            BridgeError: The session is another's, or its entries can't be read.
+            HarnessError: The store refused, or its data is damaged.
+            BridgeError: The session belongs to another id, or its entries can't be read.
         """
         most = resolve_session_limit(limit, self.session_settings)
         return await in_thread(self._stream.reading, lambda: self._decoded(self._last(most)))
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items to the end, all or none, durably.
+        """Append items, all or none, durably.
 
         Raises:
-            TypeError: One is nothing that JSON can say; nothing was added.
+            TypeError: An item can't be written as JSON; nothing was added.
             InvalidStateTransition: The session has ended.
             HarnessError: The store refused; nothing was added.
-            BridgeError: The session is another's.
+            BridgeError: The session belongs to another id.
         """
         entries = [NewEntry(_ITEM, json.dumps(item).encode()) for item in items]
         if entries:
@@ -148,8 +148,8 @@ class AgentForgeSession(SessionABC):
         """Remove the last item and return it; None if there is none.
 
         Raises:
-            HarnessError: As of `add_items`; nothing was removed.
-            BridgeError: As of `get_items`.
+            HarnessError: As from `add_items`; nothing was removed.
+            BridgeError: As from `get_items`.
         """
         return await in_thread(self._stream.reading, self._pop)
 
@@ -157,8 +157,8 @@ class AgentForgeSession(SessionABC):
         """Remove all items; the session stays.
 
         Raises:
-            HarnessError: As of `add_items`; nothing was removed.
-            BridgeError: The session is another's.
+            HarnessError: As from `add_items`; nothing was removed.
+            BridgeError: The session belongs to another id.
         """
         await in_thread(self._stream.reading, self._clear)
 
@@ -172,7 +172,7 @@ class AgentForgeSession(SessionABC):
             elif entry.head == _POP and self._items:
                 self._items.pop()
             elif entry.head == _POP and not self._stream.whole:
-                pass  # it popped an item before the ones that were read
+                pass  # it popped an item before the ones read here
             else:
                 raise UnreadableEntry(entry.position, f"its kind is unknown, {entry.head!r}")
 

@@ -1,4 +1,4 @@
-"""A small description and some bytes, as one; pure."""
+"""Packs a small description and some bytes into one piece; pure."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _LENGTH: Final = struct.Struct("<I")
 
 
 def packed(about: dict[str, Any], parts: Sequence[bytes]) -> bytes:
-    """Return a description, which JSON can say, and parts as one piece."""
+    """Return a JSON description and some parts as one piece."""
     text = json.dumps(about, separators=(",", ":")).encode()
     sizes = b"".join(_LENGTH.pack(len(part)) for part in parts)
     return b"".join([_LENGTHS.pack(len(text), len(parts)), sizes, text, *parts])
 
 
 def unpacked(data: bytes) -> tuple[dict[str, Any], list[bytes]]:
-    """Return what was packed.
+    """Return the description and the parts.
 
     Raises:
-        ValueError: It is nothing that was.
+        ValueError: `data` is not a packed piece.
     """
     try:
         text_bytes, count = _LENGTHS.unpack_from(data)

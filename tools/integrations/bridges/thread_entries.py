@@ -1,20 +1,20 @@
-"""The entries that a graph's thread is kept in, and the index that is made of them; pure.
+"""The stream entries that store a graph's thread, and the index built from them; pure.
 
     checkpoint   its head names it, its parent and its run; its body has the checkpoint without its
-                 values, and where each value is
-    value        the values that came with a checkpoint follow it, in the order that its body says;
+                 values, and the place of each value
+    value        the values that came with a checkpoint follow it, in the order given by its body;
                  their heads are empty
-    writes       what a task wrote, behind the checkpoint that it ran from
+    writes       what a task wrote, after the checkpoint that it ran from
 
 A value that did not change since the parent stays where it is, and is referred to. So a thread
-costs what changes in it, and not its state at each step.
+stores what changes in it, not its state at each step.
 
-The last checkpoint is found without the index of all. LangGraph has it that the last is the one
-with the greatest id, wherever it stands. So a checkpoint's head says whether, when it came, nothing
-before it in its namespace, checkpoint or writes, was of its id or a greater one: what is of that id
-or a greater one then stands behind it. Each reference notes where the value stood, its size and its
-checksum, by which a reader sees whether it still does. A head says the same of all namespaces, too
-(`newest`), by which the last checkpoints of a thread are listed without the index of all.
+The last checkpoint is found without a complete index. In LangGraph the last one is the one with the
+greatest id, at any position. So a checkpoint's head says whether, when it was written, no id before
+it in its namespace, of a checkpoint or of writes, was greater or equal: all such ids then come
+after it. Each reference records the value's position, size and checksum, by which a reader detects
+whether it is still there. A head says the same for all namespaces, too (`newest`), so that the last
+checkpoints of a thread are listed without a complete index.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from .errors import UnreadableEntry
 from .packed import packed, unpacked
 
 Key = tuple[str, str]
-"""A checkpoint by its namespace and its id."""
+"""A checkpoint's namespace and id."""
 Typed = tuple[str, bytes]
-"""A value as a serializer gives it: how it is written, and its bytes."""
+"""A serialized value: the name of its format, and its bytes."""
 _READ_JSON: Final = json.JSONDecoder().raw_decode
 _CHECKPOINT: Final = "checkpoint"
 _WRITES: Final = "writes"
 
 
 class ValuePlace(NamedTuple):
-    """Where the value of a channel is.
+    """The place of a channel's value.
 
     Attributes:
-        put_id: What was put when it came.
-        number: Its place among the values that came with it.
-        kind: How it is written.
+        put_id: The put that stored it.
+        number: Its number among the values of that put.
+        kind: Its serialization format.
         version: Its version.
-        size: Its bytes.
-        checksum: Their CRC-32.
-        position: Where it stood in the stream when this was noted, if that was known.
+        size: Its length in bytes.
+        checksum: The CRC-32 of its bytes.
+        position: Its position in the stream when this was recorded, if known.
     """
 
     put_id: str
@@ -63,12 +63,12 @@ class ValuePlace(NamedTuple):
 
 
 class CheckpointBody(NamedTuple):
-    """What a checkpoint's body says.
+    """The decoded body of a checkpoint.
 
     Attributes:
         checkpoint: The checkpoint without its values.
         metadata: Its metadata.
-        places: Where the value of each channel is.
+        places: The place of each channel's value.
     """
 
     checkpoint: Typed
@@ -78,15 +78,15 @@ class CheckpointBody(NamedTuple):
 
 @define
 class IndexedCheckpoint:
-    """A checkpoint as the index knows it.
+    """A checkpoint in the index.
 
     Attributes:
-        key: Which.
-        put_id: What names this putting of it: a checkpoint may be put again.
+        key: Its key.
+        put_id: Identifies this put of it: a checkpoint may be put again.
         parent_id: Its parent in the same namespace, or None.
         run_id: The run that made it, or None.
-        first: Whether nothing before it in its namespace is of its id or a greater one.
-        newest: Whether nothing before it in any namespace is.
+        first: Whether no id before it in its namespace is greater or equal.
+        newest: Whether no id before it in any namespace is.
         entry: Its entry.
     """
 
@@ -101,12 +101,12 @@ class IndexedCheckpoint:
 
 @define
 class IndexedWrites:
-    """What a task wrote, as the index knows it.
+    """A task's writes in the index.
 
     Attributes:
         task_id: The task.
         task_path: Its path.
-        slots: For each write its number, which is fixed for special channels, and its channel.
+        slots: Each write's number, which is fixed for special channels, and channel.
         entry: Its entry.
     """
 
@@ -118,19 +118,19 @@ class IndexedWrites:
 
 @define
 class ThreadIndex:
-    """What a thread has, or what its last entries say of it.
+    """The index of a thread's entries, or of its last ones.
 
     Attributes:
-        whole: Whether it is of all entries.
-        checkpoints: Its checkpoints, by namespace and id; of one that was put again, the last.
-        values: The values that came with each put.
-        writes: What was written behind each checkpoint.
-        latest: The greatest id of a checkpoint of each namespace.
-        begins: From which id on all of a namespace is known, where that is not all there is.
-        greatest: The greatest id that anything of a namespace is of.
+        whole: Whether it covers all entries.
+        checkpoints: The checkpoints, by namespace and id; the last put of each.
+        values: The values of each put.
+        writes: The writes after each checkpoint.
+        latest: The greatest checkpoint id of each namespace.
+        begins: The id from which on a namespace is complete, if the index is not.
+        greatest: The greatest id of any entry of each namespace.
         ordered: The checkpoints of all namespaces, by id and namespace.
-        begin: From which id on all of the thread is known, where that is not all there is.
-        end: The greatest id that anything is of.
+        begin: The id from which on the thread is complete, if the index is not.
+        end: The greatest id of any entry.
     """
 
     whole: bool = True
@@ -145,14 +145,14 @@ class ThreadIndex:
     end: str = ""
 
     def add(self, entries: Sequence[StreamEntry]) -> None:
-        """Take on entries that were read; those of one append come together.
+        """Index entries that were read; those of one append come together.
 
         Raises:
-            UnreadableEntry: One is nothing that this program writes.
+            UnreadableEntry: One is not in this program's format.
         """
         place = 0
         if not self.whole and not self.checkpoints and not self.writes:
-            # The end of an append, whose beginning was not read.
+            # The end of an append whose first entries were not read.
             while place < len(entries) and not entries[place].head:
                 place += 1
         while place < len(entries):
@@ -163,8 +163,8 @@ class ThreadIndex:
                 raise UnreadableEntry(entry.position, str(error)) from error
 
     def _add(self, entry: StreamEntry, entries: Sequence[StreamEntry], place: int) -> int:
-        """Take on an entry; return how many values follow it."""
-        head, _ = _READ_JSON(entry.head.decode())  # quicker than `loads`, and there are many
+        """Index an entry; return how many values follow it."""
+        head, _ = _READ_JSON(entry.head.decode())  # faster than `loads`, and there are many
         kind, key = head["kind"], (head["ns"], head["id"])
         self.end = max(key[1], self.end)
         if kind == _CHECKPOINT:
@@ -189,7 +189,7 @@ class ThreadIndex:
             self.values[found.put_id] = values
             space = self.checkpoints.setdefault(key[0], {})
             if key[1] not in space:
-                insort(self.ordered, (key[1], key[0]))  # which is its end, mostly
+                insort(self.ordered, (key[1], key[0]))  # usually at the end
             space[key[1]] = found
             self.latest[key[0]] = max(key[1], self.latest.get(key[0], ""))
             return int(count)
@@ -202,27 +202,27 @@ class ThreadIndex:
         return 0
 
     def knows(self, namespace: str, checkpoint_id: str | None = None) -> bool:
-        """Return whether all is known of a checkpoint, or of the last one of a namespace."""
+        """Return whether the index covers a checkpoint, or the last one of a namespace."""
         begin = self.begins.get(namespace)
         return self.whole or (
             begin is not None and (checkpoint_id is None or begin <= checkpoint_id)
         )
 
     def is_first(self, key: Key) -> bool:
-        """Return whether it is known that nothing of a namespace is of this id or a greater one."""
+        """Return whether it is certain that no id in the namespace is greater or equal."""
         greatest = self.greatest.get(key[0])
         known = self.knows(key[0]) and (greatest is None or greatest < key[1])
         return known or self.is_newest(key)
 
     def is_newest(self, key: Key) -> bool:
-        """Return whether it is known that nothing of any namespace is of this id or greater."""
+        """Return whether it is certain that no id in any namespace is greater or equal."""
         return (self.whole or self.begin is not None) and self.end < key[1]
 
     def known_from(self, namespace: str | None) -> str | None:
-        """Return the id from which on all checkpoints are known; None where none is.
+        """Return the id from which on all checkpoints are indexed; None if there is none.
 
         Args:
-            namespace: Those of a namespace; those of all namespaces if None.
+            namespace: The namespace; all of them if None.
         """
         if self.whole:
             return ""
@@ -230,20 +230,20 @@ class ThreadIndex:
         return min((one for one in ids if one is not None), default=None)
 
     def before(self, place: tuple[str, str] | None) -> Iterator[Key]:
-        """Go through the checkpoints before a place, an id and a namespace, the last ones first."""
+        """Yield the checkpoints before an id and namespace, the last ones first."""
         end = len(self.ordered) if place is None else bisect_left(self.ordered, place)
         for at in range(end - 1, -1, -1):
             yield self.ordered[at][1], self.ordered[at][0]
 
     def get(self, key: Key) -> IndexedCheckpoint | None:
-        """Return a checkpoint, or None if there is none of this key."""
+        """Return a checkpoint, or None if it does not exist."""
         return self.checkpoints.get(key[0], {}).get(key[1])
 
     def value(self, found: IndexedCheckpoint, place: ValuePlace) -> StreamEntry:
-        """Return the entry of a value of a checkpoint.
+        """Return the entry of a checkpoint's value.
 
         Raises:
-            UnreadableEntry: It is not there.
+            UnreadableEntry: It does not exist.
         """
         came = self.values.get(place.put_id, [])
         if 0 <= place.number < len(came):
@@ -253,7 +253,7 @@ class ThreadIndex:
         return StreamEntry(place.position, place.size, place.checksum, b"")
 
     def noted(self, places: Mapping[str, ValuePlace]) -> dict[str, ValuePlace]:
-        """Return where values are, with the positions that are known now."""
+        """Return the places of values, with the positions known now."""
         return {
             channel: place._replace(position=self.values[place.put_id][place.number].position)
             if place.number < len(self.values.get(place.put_id, ()))
@@ -283,16 +283,16 @@ def checkpoint_entries(
     """Return the entries of a checkpoint.
 
     Args:
-        key: Which.
-        put_id: What names this putting of it, and nothing else of the thread.
+        key: Its key.
+        put_id: Identifies this put of it, uniquely in the thread.
         parent_id: Its parent, or None.
         run_id: The run that makes it, or None.
-        first: Whether nothing before it in its namespace is of its id or a greater one.
-        newest: Whether nothing before it in any namespace is.
+        first: Whether no id before it in its namespace is greater or equal.
+        newest: Whether no id before it in any namespace is.
         checkpoint: The checkpoint without its values.
         metadata: Its metadata.
-        own: The values that it brings, each with its version, by channel.
-        places: Where its other values are.
+        own: The values stored with it, each with its version, by channel.
+        places: The places of its other values.
     """
     about = {
         "checkpoint": checkpoint[0],
@@ -321,10 +321,10 @@ def checkpoint_entries(
 
 
 def checkpoint_body(put_id: str, body: bytes) -> CheckpointBody:
-    """Read the body of a checkpoint that was put.
+    """Decode the body of a checkpoint.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a checkpoint's body.
     """
     about, (checkpoint, metadata) = unpacked(body)
     places = {channel: ValuePlace._make(place) for channel, place in about["others"].items()}
@@ -336,7 +336,7 @@ def checkpoint_body(put_id: str, body: bytes) -> CheckpointBody:
 def writes_entry(
     key: Key, task_id: str, task_path: str, writes: Sequence[tuple[int, str, Typed]]
 ) -> NewEntry:
-    """Return the entry of what a task wrote: for each write its number, channel and value."""
+    """Return the entry of a task's writes, each given as number, channel and value."""
     head = {
         "kind": _WRITES,
         "ns": key[0],
@@ -350,10 +350,10 @@ def writes_entry(
 
 
 def written_values(body: bytes) -> list[Typed]:
-    """Read the values of what a task wrote.
+    """Decode the values of a task's writes.
 
     Raises:
-        ValueError: They are none.
+        ValueError: `body` is not the body of writes.
     """
     about, parts = unpacked(body)
     return list(zip(about["kinds"], parts, strict=True))
@@ -362,13 +362,14 @@ def written_values(body: bytes) -> list[Typed]:
 def entries_of(
     index: ThreadIndex, kept: set[Key], read: Callable[[Sequence[StreamEntry]], list[bytes]]
 ) -> list[NewEntry]:
-    """Return a thread's entries with some of its checkpoints, in their order.
+    """Return a thread's entries with only some of its checkpoints, in order.
 
-    A value that a checkpoint goes on with is kept, even where the one that brought it is not.
+    A value that a remaining checkpoint uses is preserved, even if the checkpoint that stored it is
+    not.
 
     Args:
         index: The thread.
-        kept: The checkpoints, with what was written behind them.
+        kept: The remaining checkpoints, with the writes after them.
         read: Returns the bodies of entries.
     """
     ordered = sorted(
@@ -380,7 +381,7 @@ def entries_of(
     made: list[tuple[int, list[NewEntry]]] = []
     for found in ordered:
         body = checkpoint_body(found.put_id, read([found.entry])[0])
-        # Its own values first, as they are numbered: others refer to them.
+        # Its own values first, in their numbering: others refer to them.
         own = {
             channel: ((place.kind, read([index.value(found, place)])[0]), place.version)
             for channel, place in sorted(body.places.items(), key=lambda one: one[1].number)
@@ -420,7 +421,7 @@ def entries_of(
 
 
 def behind_others(entries: Sequence[NewEntry]) -> list[NewEntry]:
-    """Return the entries of a thread as they may be added to one that has some."""
+    """Return a thread's entries in a form that can be appended to a thread with entries."""
     return [
         NewEntry(_json({**head, "first": False, "newest": False}), entry.body)
         if entry.head and (head := json.loads(entry.head))["kind"] == _CHECKPOINT

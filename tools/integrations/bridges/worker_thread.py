@@ -1,4 +1,4 @@
-"""Blocking calls for asynchronous callers, each at an end when the caller goes on."""
+"""Runs blocking calls for asynchronous callers; each has ended when its caller continues."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _T = TypeVar("_T")
 async def in_thread(call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
     """Run a blocking call in a thread of the loop's pool.
 
-    A caller that is cancelled goes on when the call has ended, and not before: what it wrote is
-    there whole, and nothing is written behind the caller's back.
+    A cancelled caller continues only when the call has ended: what it wrote is complete, and
+    nothing is written later in the background.
     """
     task = asyncio.ensure_future(asyncio.to_thread(call, *args, **kwargs))
     cancelled: asyncio.CancelledError | None = None

@@ -1,1 +1,1 @@
-"""Observers that tell others: webhooks, desktop notifications, a person's own command."""
+"""Observers that notify others: webhooks, desktop notifications, a person's own command."""

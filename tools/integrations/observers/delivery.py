@@ -1,7 +1,7 @@
-"""One event on its way to one receiver: its form, its signature, and when it is tried again; pure.
+"""One event's delivery to one receiver: its form, its signature, and its retries; pure.
 
-Body and headers are those of Standard Webhooks (https://www.standardwebhooks.com), so that a
-receiver can verify them with a library of any language.
+Body and headers follow Standard Webhooks (https://www.standardwebhooks.com), so that a receiver can
+verify them with a library in any language.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ TIMESTAMP_HEADER: Final = "webhook-timestamp"
 SIGNATURE_HEADER: Final = "webhook-signature"
 FIRST_PAUSE_S: Final = 5.0
 LONGEST_PAUSE_S: Final = 3_600.0
-_ENCODED_SECRET: Final = "whsec_"  # noqa: S105 (what a secret begins with that is in base64)
+_ENCODED_SECRET: Final = "whsec_"  # noqa: S105 (the prefix of secrets in base64)
 _GONE: Final = 410
 _WORTH_WAITING: Final = frozenset({0, 408, 425, 429})
-"""Answers by which the receiver itself can't take anything now; 0 is none."""
+"""Statuses that mean that the receiver can accept nothing now; 0 stands for no answer."""
 _REDIRECTS: Final = range(300, 400)
 _FAULTS_OF_IT: Final = 500
 
 
 @frozen(kw_only=True)
 class Answer:
-    """What a receiver said.
+    """A receiver's answer.
 
     Attributes:
-        status: The status code; 0 where there was none.
-        problem: What went wrong, where there was none; else empty.
-        wait_s: How long it asks to wait, in seconds, or None.
+        status: The status code; 0 without an answer.
+        problem: What went wrong, without an answer; otherwise empty.
+        wait_s: The requested waiting time, in seconds, or None.
     """
 
     status: int
@@ -46,22 +46,22 @@ class Answer:
 
     @property
     def taken(self) -> bool:
-        """Whether it took the delivery."""
+        """Whether it accepted the delivery."""
         return self.status // 100 == 2
 
     @property
     def refuses_for_good(self) -> bool:
-        """Whether it will never take it: it is no receiver any more."""
+        """Whether it will never accept it: it is no longer a receiver."""
         return self.status == _GONE
 
     @property
     def is_down(self) -> bool:
-        """Whether it takes nothing now, whatever it is sent."""
+        """Whether it accepts no delivery at all now."""
         return self.status in _WORTH_WAITING or self.status >= _FAULTS_OF_IT
 
     @property
     def in_words(self) -> str:
-        """What it said, or why it said nothing."""
+        """The answer in words, or why there was none."""
         if self.status == 0:
             return self.problem
         if self.status in _REDIRECTS:
@@ -74,8 +74,8 @@ class Delivery:
     """An event for a receiver.
 
     Attributes:
-        id: By which a receiver knows one that it has had: it is the same at each try.
-        event: The event, as `SessionEvent.to_dict` has it.
+        id: Identifies the event to the receiver; the same at each try.
+        event: The event, as `SessionEvent.to_dict` returns it.
         created: When it happened, in seconds since the epoch.
     """
 
@@ -85,7 +85,7 @@ class Delivery:
 
     @classmethod
     def of_document(cls, delivery_id: str, event: Mapping[str, Any]) -> Delivery:
-        """Make the delivery of an event that was kept; one without a time is older than any."""
+        """Return the delivery of a stored event; one without a time counts as the oldest."""
         try:
             created = datetime.fromisoformat(str(event.get("timestamp"))).timestamp()
         except ValueError:
@@ -94,26 +94,26 @@ class Delivery:
 
     @property
     def session_id(self) -> str | None:
-        """The session that it is of, or None."""
+        """The event's session, or None."""
         found = self.event.get("session_id")
         return found if isinstance(found, str) else None
 
     @property
     def kind(self) -> str:
-        """What happened, by its name."""
+        """The event's name."""
         return str(self.event.get("type", ""))
 
     @property
     def body(self) -> bytes:
-        """What is sent: the same bytes at each try."""
+        """The request body: the same bytes at each try."""
         return json.dumps(self.event, separators=(",", ":")).encode()
 
     def headers(self, secrets: Iterable[str], *, now: float) -> dict[str, str]:
         """Return the headers of one try.
 
         Args:
-            secrets: What it is signed with; not signed where there are none.
-            now: The time, in seconds since the epoch; a receiver refuses what is too old.
+            secrets: The secrets to sign with; unsigned if there are none.
+            now: The time, in seconds since the epoch; receivers refuse old requests.
 
         Raises:
             ValueError: A secret can't be read.
@@ -132,12 +132,12 @@ class Delivery:
 
 
 def pause_s(tries: int, answer: Answer, *, chance: float) -> float:
-    """Return how long to wait for the next try of what was not taken, in seconds.
+    """Return how long to wait for the next try after a failed one, in seconds.
 
     Args:
-        tries: How often it was sent before this time.
-        answer: What became of it.
-        chance: From 0 to 1, so that those who failed together don't come together again.
+        tries: The number of earlier tries.
+        answer: The result of this try.
+        chance: From 0 to 1, so that simultaneous failures are not retried simultaneously.
     """
     found = min(FIRST_PAUSE_S * 2.0 ** min(tries, 20), LONGEST_PAUSE_S) * (0.5 + chance / 2)
     if answer.wait_s is not None:
@@ -149,13 +149,13 @@ def signature(secret: str, delivery_id: str, stamp: str, body: bytes) -> str:
     """Return the signature of a delivery: HMAC-SHA256 over its id, its time and its body.
 
     Args:
-        secret: The secret; one that begins with `whsec_` is in base64.
+        secret: The secret; the part after a `whsec_` prefix is base64.
         delivery_id: The delivery's id.
         stamp: The time of the try, in whole seconds since the epoch.
-        body: What is sent.
+        body: The request body.
 
     Raises:
-        ValueError: The secret begins with `whsec_` and is not in base64.
+        ValueError: The secret starts with `whsec_` but is not valid base64.
     """
     key = secret.encode()
     if secret.startswith(_ENCODED_SECRET):

@@ -1,4 +1,4 @@
-"""What can go wrong where others are informed, as typed errors with fields."""
+"""Errors of notifying others, typed and with fields."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ...base.errors import AgentForgeError, ErrorKind
 
 
 class UnknownWebhook(AgentForgeError, kind=ErrorKind.NOT_FOUND):
-    """The configuration has no receiver of this name, or nothing is kept for one.
+    """The configuration has no receiver of this name, or there is no saved state for one.
 
-    Nothing was sent, and nothing dropped.
+    Nothing was sent, and nothing discarded.
     """
 
     message = "{who} webhook {webhook!r}; there is {known:or none}. Nothing was done."
@@ -20,7 +20,7 @@ class UnknownWebhook(AgentForgeError, kind=ErrorKind.NOT_FOUND):
 
 
 class WebhookUnreached(AgentForgeError, kind=ErrorKind.NOT_DONE, retryable=True):
-    """A receiver did not take what was sent."""
+    """A receiver did not accept a delivery."""
 
     message = "the webhook {webhook} was not reached: {problem}. {kept}"
     webhook: str

@@ -1,4 +1,4 @@
-"""Whether patterns of events, in which `*` stands for any part of a name, choose any; pure."""
+"""Event patterns, in which `*` stands for any part of a name, and their check; pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...harness.domain.session_notices import OBSERVED, WebhookTest
 
 
 def unknown_pattern(pattern: str) -> str | None:
-    """Return what is wrong with a pattern that chooses no event, or None."""
+    """Return what is wrong with a pattern that matches no event, or None."""
     names = [name for name in OBSERVED if name != WebhookTest.log_name]
     if any(fnmatchcase(name, pattern) for name in names):
         return None

@@ -1,4 +1,4 @@
-"""One POST, of which only the head of the answer is read, within a time that nothing lengthens."""
+"""One POST request with a hard time limit; only the head of the answer is read."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _INTERIM: Final = 1
 
 
 class Post(Protocol):
-    """Sends something to an address."""
+    """Sends a request to an address."""
 
     def __call__(
         self, address: SplitResult, body: bytes, headers: Mapping[str, str], *, timeout_s: float
     ) -> Answer:
-        """Send it once; what goes wrong is the answer's problem, and names no address.
+        """Send a request once; an error becomes the answer's problem, which contains no address.
 
         Args:
             address: An http or https address.
-            body: What is sent.
+            body: The request body.
             headers: The headers.
-            timeout_s: How long it may take in all, in seconds.
+            timeout_s: The time limit for everything, in seconds.
         """
         ...
 
@@ -51,10 +51,10 @@ def post(
     monotonic: Callable[[], float] = time.monotonic,
     clock: Clock = utc_now,
 ) -> Answer:
-    """Send something once; see `Post`.
+    """Send a request once; see `Post`.
 
-    No redirect is followed, no proxy is asked, and of the answer's body nothing is read, however
-    long it is. (How long a name takes to be resolved, the system decides.)
+    Redirects are not followed, no proxy is used, and the answer's body is never read. (The time
+    that the resolution of a name takes is up to the system.)
     """
     deadline = monotonic() + timeout_s
     connection = _connection(address, timeout_s)
@@ -84,7 +84,7 @@ def _connection(address: SplitResult, timeout_s: float) -> http.client.HTTPConne
 
 
 def _final_head(sock: socket.socket, deadline: float, monotonic: Callable[[], float]) -> bytes:
-    """Read the head of the answer, past those that only say that one is to come."""
+    """Read the head of the final answer, skipping interim ones."""
     read = bytearray()
     while True:
         while (end := read.find(_END)) < 0:
@@ -108,7 +108,7 @@ def _status(head: bytes) -> int:
     """Return the status of an answer.
 
     Raises:
-        ValueError: It is no answer of HTTP.
+        ValueError: It is not an HTTP answer.
     """
     words = head.split(b"\r\n", 1)[0].split(None, 2)
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():
@@ -125,7 +125,7 @@ def _answer(head: bytes, clock: Clock) -> Answer:
 
 
 def seconds_to_wait(value: str | None, now: datetime) -> float | None:
-    """Return what `Retry-After` asks for, in seconds or as a date; None where it is neither."""
+    """Return the delay that `Retry-After` requests, in seconds; None if it is malformed."""
     if value is None:
         return None
     try:
@@ -140,7 +140,7 @@ def seconds_to_wait(value: str | None, now: datetime) -> float | None:
 
 
 def _in_words(error: Exception) -> str:
-    """Say what went wrong; an error of the system names no path of the address."""
+    """Return an error in words; a system error does not name a path of the address."""
     if isinstance(error, ConnectionRefusedError):
         return "nothing listens there"
     if isinstance(error, socket.gaierror):

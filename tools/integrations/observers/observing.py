@@ -1,4 +1,4 @@
-"""The observers that a project's configuration names, found in the register of plugins."""
+"""The observers in a project's configuration, built from the register of plugins."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ OBSERVERS: Final = Register(
         "notify": f"{__name__}:person_observers",
     },
 )
-"""What makes observers: called with `ObserverParameters`, it returns some `SessionObserver`. One
-that has a `close(timeout_s)` is closed when the command, server or worker ends."""
+"""Register of observer factories: called with `ObserverParameters`, each returns some
+`SessionObserver`. One with a `close(timeout_s)` is closed when the command, server or worker ends.
+"""
 
 
 @frozen(kw_only=True)
 class ObserverParameters:
-    """What observers are made with.
+    """The arguments of an observer factory.
 
     Attributes:
-        given: The keys of their `[[observers]]` table, for those of a plugin; not judged yet.
-        configuration: The configuration that names them.
-        sessions: Opens the sessions of which they are told.
-        environment: Where the variables are that the configuration names.
+        given: The keys of the `[[observers]]` table, for a plugin's own; not checked yet.
+        configuration: The configuration that names the observers.
+        sessions: Opens the sessions that they observe.
+        environment: The environment variables.
     """
 
     given: Mapping[str, Any]
@@ -53,18 +54,18 @@ class ObserverParameters:
 
 @frozen
 class ConfiguredObservers:
-    """What a project's configuration tells others by.
+    """The observers of a project's configuration.
 
     Attributes:
-        observers: The observers, for managers; none where it names none.
+        observers: The observers, for managers; empty if the configuration names none.
     """
 
     observers: tuple[SessionObserver, ...] = ()
 
     def close(self) -> None:
-        """Wait, for 5 seconds in all, until what happened is told; the rest is told later.
+        """Wait up to 5 seconds in all for pending deliveries; the rest are delivered later.
 
-        A person's own command that is under way has 30 seconds, as it has for questions.
+        A person's own command that is already running has 30 seconds, as for questions.
         """
         until = time.monotonic() + _DRAIN_S
         for one in self.observers:
@@ -76,13 +77,13 @@ class ConfiguredObservers:
 def configured_observers(
     configuration: Configuration, sessions: Callable[[], SessionFeeds]
 ) -> ConfiguredObservers:
-    """Open what a project's configuration tells others by.
+    """Open the observers of a project's configuration.
 
-    Nothing is loaded or started where it names nothing.
+    Nothing is loaded or started if it names none.
 
     Raises:
-        InvalidConfiguration: It names an event, or an observer, that there is not.
-        InvalidConfig: `[notify]` can't be used.
+        InvalidConfiguration: It names an unknown event or observer.
+        InvalidConfig: `[notify]` is not usable.
         PluginUnusable: The package that adds an observer is broken.
     """
     found: list[SessionObserver] = []
@@ -112,7 +113,7 @@ def _named(configuration: Configuration) -> Iterator[tuple[str, Mapping[str, Any
 
 
 def webhook_observers(settings: ObserverParameters) -> list[SessionObserver]:
-    """Make the observers of `[[webhooks]]`."""
+    """Return the observers of `[[webhooks]]`."""
     from .webhook_observer import WebhookObserver
 
     configuration = settings.configuration
@@ -128,7 +129,7 @@ def senders(
     sessions: SessionFeeds,
     environment: Mapping[str, str] = os.environ,
 ) -> Iterator[WebhookSender]:
-    """Return what delivers to each receiver of a configuration what happens to some sessions."""
+    """Yield a sender for each webhook of a configuration, for the events of some sessions."""
     from .webhook_sender import WebhookSender
 
     for webhook in configuration.webhooks:
@@ -136,10 +137,10 @@ def senders(
 
 
 def check_patterns(configuration: Configuration) -> None:
-    """Refuse a configuration whose webhooks name events that there are not.
+    """Raise if a configuration's webhooks name unknown events.
 
     Raises:
-        InvalidConfiguration: With each of them.
+        InvalidConfiguration: It names each of them.
     """
     named = [
         (f"webhooks[{index}].events", one.events)
@@ -170,7 +171,7 @@ def _refuse(configuration: Configuration, faults: list[str]) -> None:
 
 
 def person_observers(settings: ObserverParameters) -> list[SessionObserver]:
-    """Make the observer of `[notify]`, where it asks for one."""
+    """Return the observer of `[notify]`, if it asks for one."""
     from ...questions import load_config
 
     notify = load_config().notify

@@ -1,4 +1,4 @@
-"""A person's own machine told of events: a desktop notification, and a command of theirs."""
+"""Notifies a person on their own machine: a desktop notification, and their own command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...harness.domain.session_observer import SessionEvent
 from ...harness.views.receiver_state import is_chosen
 
 DRAIN_S = 5.0
-"""How long the end of a process has commands begun that wait, in seconds."""
+"""How long the end of a process still starts waiting commands, in seconds."""
 _BODY_CHARS = 400
 _WORDS = {
     "session.paused": "Session paused",
@@ -29,15 +29,15 @@ _WORDS = {
 class PersonObserver:
     """Shows events on the desktop, and runs a person's command for each. A `SessionObserver`.
 
-    The command runs in a shell, in the background and for one event after the other, with the event
-    as JSON on its standard input and these variables: AGENTFORGE_EVENT (its name),
-    AGENTFORGE_SESSION_ID, AGENTFORGE_PHASE and AGENTFORGE_TEXT (what happened, made plain). A pause
-    for a question is not shown on the desktop: the question is, by `questions.notify`.
+    The command runs in a shell, in the background and one event at a time, with the event as JSON
+    on its standard input and these variables: AGENTFORGE_EVENT (its name), AGENTFORGE_SESSION_ID,
+    AGENTFORGE_PHASE and AGENTFORGE_TEXT (what happened, as plain text). A pause for a question is
+    not shown on the desktop: `questions.notify` shows the question.
 
     Args:
         commands: Runs commands.
-        events: Which events, by patterns of their names.
-        desktop: Whether to show them on the desktop.
+        events: Patterns of the events' names.
+        desktop: Whether to show events on the desktop.
         on_event: The command line, or None.
     """
 
@@ -47,7 +47,7 @@ class PersonObserver:
     _command: str | None = field(alias="on_event", kw_only=True)
 
     def on_event(self, event: SessionEvent) -> None:
-        """Tell of an event, if it is one that the person wants to know of."""
+        """Notify the person of an event, if its name is selected."""
         if not self._is_chosen(event.name):
             return
         text = plain(in_words(event), _BODY_CHARS)
@@ -64,16 +64,17 @@ class PersonObserver:
             self._commands.start_shell("on_event", self._command, document, about)
 
     def close(self, timeout_s: float = DRAIN_S) -> None:
-        """Wait for the commands, of which those are left out that have not begun in time.
+        """Wait for the commands; those not started in time are dropped.
 
         Args:
-            timeout_s: How long they may still be begun, in seconds; each has its own limit then.
+            timeout_s: How long commands may still be started, in seconds; each then has its own
+                limit.
         """
         self._commands.finish(timeout_s)
 
 
 def in_words(event: SessionEvent) -> str:
-    """Say what happened on one line: the session, the phase, and why."""
+    """Return what happened on one line: the session, the phase, and why."""
     what = event.what
     why = getattr(what, "problem", None) or getattr(what, "reason", None)
     parts = [event.session_id or "", event.phase and f"phase {event.phase}", why]

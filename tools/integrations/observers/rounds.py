@@ -1,4 +1,4 @@
-"""What a round of deliveries came to, what waits for the next one, and what is sent; pure."""
+"""Results of delivery rounds, what waits for the next one, and what is sent; pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .delivery import Delivery
 
 @frozen(kw_only=True)
 class Round:
-    """What became of one look at what a receiver is to be told.
+    """The result of one round of deliveries to a receiver.
 
     Attributes:
-        delivered: How many deliveries were taken.
+        delivered: How many deliveries were accepted.
         failed: How many were not, and wait.
         given_up: How many are not tried any more.
-        next_due: When the next one may be sent, in seconds since the epoch; None where none waits.
+        next_due: When the next one may be sent, in seconds since the epoch; None if none waits.
         busy: Whether another process delivers.
-        lags: Whether something was saved that can't be read yet.
-        problem: Why the last one was not taken, or None.
+        lags: Whether something saved can't be read yet.
+        problem: Why the last one was not accepted, or None.
     """
 
     delivered: int = 0
@@ -38,8 +38,8 @@ class Backlog:
 
     Attributes:
         deliveries: The deliveries.
-        next_try: When one that was not taken is sent again, in seconds since the epoch, or None.
-        problem: Why one was not taken, or None.
+        next_try: When a rejected delivery is sent again, in seconds since the epoch, or None.
+        problem: Why one was not accepted, or None.
     """
 
     deliveries: tuple[Delivery, ...] = ()
@@ -49,12 +49,12 @@ class Backlog:
 
 @frozen(kw_only=True)
 class Behind:
-    """What a session has to tell behind some entry.
+    """A session's events after some entry.
 
     Attributes:
-        is_readable: Whether it can be read now, if it is there.
-        is_there: Whether it is.
-        events: Its events, in their order.
+        is_readable: Whether the session can be read now, if it exists.
+        is_there: Whether it exists.
+        events: The events, in order.
     """
 
     is_readable: bool = True
@@ -63,7 +63,7 @@ class Behind:
 
 
 def delivery_of(found: EntryEvent | LeftEvent) -> Delivery:
-    """Return what is sent of an event."""
+    """Return the delivery of an event."""
     if isinstance(found, EntryEvent):
         return Delivery(
             id=found.id, event=found.event.to_dict(), created=found.event.at.timestamp()

@@ -16,28 +16,28 @@ from .rounds import Round
 from .webhook_sender import WebhookSender
 
 MOST_TOLD: Final = 1_000
-"""How many events that stand in no history may wait for a receiver."""
+"""How many events without a history entry may wait for a receiver."""
 BACKLOG_S: Final = 1.0
-"""How long the end of a process waits for what others left to deliver, in seconds."""
+"""How long the end of a process waits for other processes' undelivered events, in seconds."""
 _BUSY_PAUSE_S: Final = 0.25
-"""How soon to look again where another process delivers, in seconds."""
+"""How soon to look again while another process delivers, in seconds."""
 AWAY_S: Final = 10.0
-"""How soon to look again where the store is away, in seconds."""
+"""How soon to look again while the store is unreachable, in seconds."""
 _LONGEST_WAIT_S: Final = 300.0
 
 
 @define(eq=False)
 class SenderThread:
-    """Has a sender deliver while the process lives.
+    """Runs a sender in a thread while the process lives.
 
-    The thread begins with the first call. It keeps no process from ending: what it has not
-    delivered of a history is delivered by the next one. What stands in no history is tried once.
+    The thread starts with the first call. It does not keep the process alive: the next process
+    delivers what is left of a history. An event without a history entry is tried once.
 
     Args:
         sender: The sender.
         log: A structlog logger.
         clock: The time.
-        away_s: How soon to look again where the store is away, in seconds.
+        away_s: How soon to look again while the store is unreachable, in seconds.
     """
 
     _sender: WebhookSender
@@ -49,28 +49,28 @@ class SenderThread:
     _looks_at_all: bool = field(default=False, init=False)
     _told: deque[Delivery] = field(factory=deque, init=False)
     _saved: int = field(default=0, init=False)
-    """How often something was saved here that the receiver is to be told of."""
+    """The number of local saves with events for the receiver."""
     _tried: int = field(default=0, init=False)
-    """Up to which of these each had its first try."""
+    """How many of these have had their first try."""
     _next_due: float | None = field(default=None, init=False)
     _closing_until: float | None = field(default=None, init=False)
     _thread: threading.Thread | None = field(default=None, init=False)
 
     def saved(self, session_id: str) -> None:
-        """Have delivered what was saved of a session just now; the close waits for that."""
+        """Schedule delivery of what was just saved of a session; the close waits for that."""
         with self._changed:
             self._sessions.add(session_id)
             self._saved += 1
             self._start()
 
     def look_at_all(self) -> None:
-        """Have delivered what other processes left to deliver of any session."""
+        """Schedule delivery of what other processes left undelivered, of any session."""
         with self._changed:
             self._looks_at_all = True
             self._start()
 
     def tell(self, delivery: Delivery) -> bool:
-        """Have something delivered that stands in no history; False where too much waits."""
+        """Schedule an event without a history entry; return False if too many wait."""
         with self._changed:
             if len(self._told) >= MOST_TOLD:
                 return False
@@ -86,13 +86,13 @@ class SenderThread:
             self._thread.start()
 
     def close(self, timeout_s: float) -> bool:
-        """End the thread, once what was saved here had its first try, or the time is over.
+        """End the thread, after the first try of everything saved here, or after the timeout.
 
         Args:
             timeout_s: How long to wait, in seconds.
 
         Returns:
-            Whether something that was saved here waits still.
+            Whether something that was saved here still waits.
         """
         with self._changed:
             limit = timeout_s if self._has_own else min(timeout_s, BACKLOG_S)
@@ -129,7 +129,7 @@ class SenderThread:
     def _deliver(self, only: set[str] | None) -> Round:
         try:
             return self._sender.deliver(only=only, stop=self._is_over)
-        except Exception as error:  # noqa: BLE001 (a thread's end would be seen by nobody)
+        except Exception as error:  # noqa: BLE001 (else the thread would end unnoticed)
             self._log.error(
                 "webhook.sender_failed", webhook=self._sender.webhook.name, error=str(error)
             )

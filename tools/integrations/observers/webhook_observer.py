@@ -1,4 +1,4 @@
-"""Has a receiver told in the background of what happens in this process, and of what was left."""
+"""Delivers this process's events to a receiver in the background, and undelivered earlier ones."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from .sender_thread import SenderThread
 from .webhook_sender import WebhookSender
 
 DRAIN_S: Final = 5.0
-"""How long the end of a process waits for the first try of what it has to deliver, in seconds."""
+"""How long the end of a process waits for the first try of its deliveries, in seconds."""
 
 
 @define(eq=False)
 class WebhookObserver:
-    """Has each event that a receiver is to get delivered. A `SessionObserver`.
+    """Has each event that a receiver subscribes to delivered. A `SessionObserver`.
 
-    Nothing is kept here: what stands in the history of a session is told from there, at least
-    once, whatever becomes of this process; the work never waits for the receiver. What stands in
-    no history is tried once, by this process. What others left to deliver is delivered when a
-    session is opened and when a run starts.
+    It stores nothing: events in a session's history are delivered from there, at least once,
+    whatever happens to this process; the work never waits for the receiver. An event without a
+    history entry is tried once, by this process. Other processes' undelivered events are delivered
+    when a session is opened and when a run starts.
 
     Args:
         sender: Delivers.
         log: A structlog logger.
-        token: Gives 8 to 64 hexadecimal digits, each time others.
+        token: Returns 8 to 64 hexadecimal digits, different each time.
     """
 
     _sender: WebhookSender
@@ -50,7 +50,7 @@ class WebhookObserver:
             self._log.warning("webhook.not_begun", webhook=webhook, error=str(error))
 
     def on_event(self, event: SessionEvent) -> None:
-        """Have the event delivered, if it is one for the receiver."""
+        """Schedule delivery of the event, if the receiver subscribes to it."""
         if self._sender.is_chosen(event.name):
             if isinstance(event.what, SAID_BY_ENTRIES) and event.session_id is not None:
                 self._thread.saved(event.session_id)
@@ -67,10 +67,10 @@ class WebhookObserver:
             self._sender.say("warning", "webhook.not_told", delivery, error="too many wait")
 
     def look(self) -> None:
-        """Have delivered what other processes left to deliver."""
+        """Schedule delivery of other processes' undelivered events."""
         self._thread.look_at_all()
 
     def close(self, timeout_s: float = DRAIN_S) -> None:
-        """Wait for the first try of what was saved here; what was not taken is told later."""
+        """Wait for the first try of what was saved here; the rest is delivered later."""
         if self._thread.close(timeout_s):
             self._log.warning("webhook.waiting", webhook=self._sender.webhook.name)

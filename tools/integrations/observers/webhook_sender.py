@@ -1,4 +1,4 @@
-"""Delivers to one receiver what the histories of a store say: in order, again where not taken."""
+"""Delivers events from a store's histories to one receiver: in order, with retries."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from .http_post import Post, post
 from .rounds import Backlog, Behind, Round, delivery_of
 
 BEGIN_S: Final = 10.0
-"""How long to wait for another process that begins to tell the same receiver, in seconds."""
+"""How long to wait for another process that sets up the same receiver, in seconds."""
 LAGS_S: Final = 0.25
-"""How soon to look again for what was saved and can't be read yet, in seconds."""
+"""How soon to look again for saved data that can't be read yet, in seconds."""
 UNREADABLE_S: Final = 60.0
 """How soon to look again at a session that can't be read, in seconds."""
 
 
 @define(eq=False)
 class WebhookSender:
-    """Delivers to one receiver what happened to the sessions of a store.
+    """Delivers the events of a store's sessions to one receiver.
 
-    The receiver's cursor stands in the store, behind what it took: whoever is killed, and when,
-    what was saved is sent by the next one who delivers. A receiver begins with what happens after
-    it was first named. The events of a session are sent in their order: while one waits, those
-    after it do. A receiver that takes nothing now (no answer, 408, 425, 429, 5xx) is left alone
-    until the next try is due, after 5 seconds at first and up to an hour, or what `Retry-After`
-    asks for. What was not taken for `Webhook.kept_s` after its first try, or is answered with 410,
-    is given up, and logged.
+    The receiver's cursor is in the store, after what it accepted: whichever process is killed, and
+    when, the next one that delivers sends what was saved. A new receiver gets what happens after it
+    was first named. A session's events are sent in order: while one waits, the later ones do. A
+    receiver that is down (no answer, 408, 425, 429, 5xx) is left alone until the next try is due,
+    after 5 seconds at first and up to an hour, or what `Retry-After` requests. An event that is not
+    accepted within `Webhook.kept_s` of its first try, or is answered with 410, is given up, and
+    logged.
 
     Args:
         webhook: The receiver.
         sessions: The sessions.
         log: A structlog logger.
-        environment: Where its secrets are, and perhaps its address.
+        environment: The variables with its secrets, and possibly its address.
         send: Sends one request.
         clock: The time.
-        chance: Gives numbers from 0 to 1.
+        chance: Returns numbers from 0 to 1.
     """
 
     webhook: Webhook
@@ -67,11 +67,11 @@ class WebhookSender:
 
     @property
     def where(self) -> str:
-        """Where the receiver's cursor is kept."""
+        """The place of the receiver's cursor, for messages."""
         return self._receiver.where
 
     def begin(self) -> None:
-        """Have the receiver told of what happens from now on, unless it is already.
+        """Start deliveries of what happens from now on, unless they have started before.
 
         Raises:
             DurableError: The store refused.
@@ -82,7 +82,7 @@ class WebhookSender:
                     self._state()
 
     def _state(self) -> ReceiverState:
-        """Return how far the receiver was told; a new one begins here. It is held."""
+        """Return the receiver's state, creating it here for a new one. The receiver is locked."""
         kept = self._receiver.read()
         if kept is not None:
             try:
@@ -100,11 +100,11 @@ class WebhookSender:
         return state
 
     def _opened(self, kept: bytes) -> tuple[ReceiverState, Feed]:
-        """Read what was kept, and open the feed behind it.
+        """Parse a saved state, and open the feed at its cursor.
 
         Raises:
-            ValueError: It is no state of a receiver.
-            InvalidCursor: Its cursor is none of these sessions.
+            ValueError: It is not a receiver's state.
+            InvalidCursor: Its cursor does not belong to these sessions.
         """
         state = ReceiverState.decoded(kept)
         return state, self.sessions.open_feed(state.cursor)
@@ -116,15 +116,15 @@ class WebhookSender:
         only: Collection[str] | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Round:
-        """Send what is due, one after the other.
+        """Send what is due, one delivery at a time.
 
         Args:
             at_once: Whether to send what is not due yet, too.
-            only: The sessions that changed, where that is known.
-            stop: Whether to send no more.
+            only: The sessions that changed, if known.
+            stop: Returns whether to stop sending.
 
         Raises:
-            DurableError: The store refused; what was taken may be sent once more.
+            DurableError: The store refused; accepted deliveries may be sent again.
         """
         with self._receiver.held() as free:
             if not free:
@@ -134,7 +134,7 @@ class WebhookSender:
             return _Delivering(self, state, feed, self._receiver, at_once, stop).round(only)
 
     def backlog(self) -> Backlog:
-        """Return what waits for the receiver; nothing is sent, or kept."""
+        """Return what waits for the receiver, without sending or saving anything."""
         kept = self._receiver.read()
         if kept is None:
             return Backlog()
@@ -159,7 +159,7 @@ class WebhookSender:
             yield from (one for one in events if waiting is None or one[0] > waiting.after)
 
     def behind(self, session_id: str, after: int) -> Behind:
-        """Return what a session has to tell behind so many entries."""
+        """Return a session's events after this many entries."""
         try:
             found = self.sessions.entry_events(session_id, after)
         except AgentForgeError as error:
@@ -168,7 +168,7 @@ class WebhookSender:
         return Behind(is_there=found is not None, events=tuple(found or ()))
 
     def send_once(self, delivery: Delivery) -> Answer:
-        """Send a delivery, once, and return what the receiver said."""
+        """Send a delivery, once, and return the receiver's answer."""
         try:
             address = self.webhook.address(self._environment)
             headers = delivery.headers(self.webhook.secrets(self._environment), now=self.now())
@@ -177,7 +177,7 @@ class WebhookSender:
         return self._send(address, delivery.body, headers, timeout_s=self.webhook.timeout_s)
 
     def next_try(self, tries: int, answer: Answer) -> float:
-        """Return when what was not taken is sent again, in seconds since the epoch."""
+        """Return when a rejected delivery is sent again, in seconds since the epoch."""
         return self.now() + pause_s(tries, answer, chance=self._chance())
 
     def now(self) -> float:
@@ -185,7 +185,7 @@ class WebhookSender:
         return self._clock().timestamp()
 
     def say(self, level: str, what: str, delivery: Delivery, **more: object) -> None:
-        """Log what became of a delivery."""
+        """Log the result of a delivery."""
         about = {"delivery": delivery.id, "observed": delivery.kind}
         about |= {"session_id": delivery.session_id or ""}
         getattr(self.log, level)(what, webhook=self.webhook.name, **about, **more)
@@ -193,7 +193,7 @@ class WebhookSender:
 
 @define
 class _Delivering:
-    """One round of deliveries, while the receiver is held."""
+    """One round of deliveries, while the receiver is locked."""
 
     _sender: WebhookSender
     _state: ReceiverState
@@ -204,16 +204,16 @@ class _Delivering:
     _left: dict[str, list[LeftEvent]] = field(init=False)
     _found: Round = field(factory=Round)
     _caught_up: dict[str, int] = field(factory=dict)
-    """How far sessions that waited were told by this round, which the feed has not passed yet."""
+    """How far this round delivered waiting sessions, ahead of the feed."""
     _done: set[str] = field(factory=set)
-    """Those of them of which nothing waits any more."""
+    """Those of them with nothing left to deliver."""
     _unreadable: set[str] = field(factory=set)
     _is_down: bool = False
     _down_until: float = 0.0
     _unkept: bool = False
 
     def round(self, only: Collection[str] | None) -> Round:
-        """Deliver what removed sessions left, what waits, and what is new; keep how far it came."""
+        """Deliver events of removed sessions, waiting ones and new ones; save the progress."""
         self._left = self._receiver.left()
         for session_id in list(self._left):
             if not self._over:
@@ -226,7 +226,7 @@ class _Delivering:
                 break
             self._deliver_new(one)
         else:
-            if not self._feed.lags:  # it has passed all that they were told
+            if not self._feed.lags:  # it has passed everything delivered to them
                 self._forget(self._done)
         if self._unkept:
             self._keep()
@@ -252,12 +252,12 @@ class _Delivering:
         return self._at_once or waiting is None or waiting.not_before <= self._sender.now()
 
     def _deliver_left(self, session_id: str, events: list[LeftEvent]) -> None:
-        """Deliver what a removed session left, and drop it with the last."""
+        """Deliver the events of a removed session, and discard them with the last."""
         waiting = self._state.waiting.get(session_id)
         if not self._is_due(session_id):
             return
         found = self._sender.behind(session_id, 0)
-        if not found.is_readable:  # nothing says that it was removed
+        if not found.is_readable:  # it may not have been removed
             self._unreadable.add(session_id)
             return
         for one in () if found.is_there else events:
@@ -273,7 +273,7 @@ class _Delivering:
             self._keep()
 
     def _catch_up(self, session_id: str) -> None:
-        """Deliver what waits of a session, which is all that is behind what it was told."""
+        """Deliver a session's waiting events: all after the last delivered one."""
         after = self._state.waiting[session_id].after
         found = self._sender.behind(session_id, after)
         if not found.is_readable:
@@ -292,7 +292,7 @@ class _Delivering:
             self._done.add(session_id)
 
     def _forget(self, session_ids: Collection[str]) -> None:
-        """Have sessions wait no more of which all was told."""
+        """Remove sessions from the waiting ones, after everything was delivered."""
         for session_id in session_ids:
             self._unkept |= self._state.waiting.pop(session_id, None) is not None
         self._done = self._done - set(session_ids)
@@ -310,18 +310,18 @@ class _Delivering:
             self._keep_told(one)
 
     def _keep_told(self, one: EntryEvent) -> None:
-        """Keep how far the receiver was told, behind what it was sent."""
+        """Save the receiver's progress, past the event that it was sent."""
         if one.is_last and self._sender.is_chosen(one.event.name):
             self._keep()
 
     def _tell(self, one: EntryEvent, session_id: str) -> bool:
         sender = self._sender
         if not (sender.is_chosen(one.event.name) and sender.sessions.is_own(session_id)):
-            return True  # what a clone brought is nobody's news
+            return True  # events from a clone are not delivered
         return self._is_over_with(delivery_of(one), session_id, one.number - 1)
 
     def _is_over_with(self, delivery: Delivery, session_id: str, after: int) -> bool:
-        """Send a delivery; return False if it waits, and with it what comes after."""
+        """Send a delivery; return False if it, and so the later ones, must wait."""
         sender, found = self._sender, self._found
         answer = sender.send_once(delivery)
         if answer.taken:
@@ -355,7 +355,7 @@ class _Delivering:
         self._unkept = False
         try:
             self._receiver.keep(self._state.encoded())
-        except WriteError as error:  # what was taken is sent once more
+        except WriteError as error:  # accepted deliveries are sent once more
             self._sender.log.warning(
                 "webhook.not_noted", webhook=self._sender.webhook.name, error=str(error)
             )
