@@ -26,7 +26,7 @@ BUDGETS: Final = {
     "integrations": 2_420,
     "jail": 2_210,
     "prune": 3_510,
-    "questions": 3_420,
+    "questions": 3_430,
     "repository": 5_030,
     "sandbox": 10_940,
     "wiring": 2_390,
