@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from agentforge_sessions.entrypoints.terminal.drafts.draft import (
     to_fields,
     write,
 )
+from agentforge_sessions.entrypoints.terminal.drafts.draft_cache import DraftCache
 from agentforge_sessions.entrypoints.terminal.drafts.draft_store import DraftStore, DraftUnreadable
 from agentforge_sessions.questions import UserAnswer
 from agentforge_sessions.questions.rules import validate_answers
@@ -193,3 +196,27 @@ def test_only_ids_of_question_sessions_become_files(store: DraftStore, name: str
     for act in (store.load, store.drop, lambda one: store.keep_unsent(one, "x")):
         with pytest.raises(ValueError, match="is not the id"):
             act(name)
+
+
+def test_a_draft_that_can_not_be_written_holds_up_no_other_and_is_written_later(
+    tmp_path: Path,
+) -> None:
+    store = DraftStore(tmp_path)
+    store.path_of(ONE).mkdir()
+    said: list[str] = []
+    scheduled: list[Callable[[], Awaitable[None]]] = []
+    cache = DraftCache(store, say=said.append, after=lambda _s, call: scheduled.append(call))
+    replies = (write(STORAGE, Reply(), "text"), Reply())
+    drafts = [Draft(session_id=one, replies=replies) for one in (ONE, session_id(2))]
+
+    async def keep() -> None:
+        for draft in drafts:
+            cache.keep(draft)
+        await scheduled.pop()()
+
+    asyncio.run(keep())
+    assert store.load(session_id(2)) == drafts[1]
+    assert len(said) == 1
+    store.path_of(ONE).rmdir()
+    cache.save_all()
+    assert (store.load(ONE), cache.lost) == (drafts[0], [])

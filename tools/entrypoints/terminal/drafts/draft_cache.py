@@ -115,17 +115,21 @@ class DraftCache:
 
     async def _save(self) -> None:
         self._saving = False
-        try:
-            async with self._disk:
-                for session_id in sorted(self._unsaved):
-                    draft = self._drafts.get(session_id)
-                    self._unsaved.discard(session_id)
-                    if draft is not None:
-                        await asyncio.to_thread(self._store.save, draft)
-        except DurableError as error:
-            self._unsaved.add(session_id)
+        failed: DurableError | None = None
+        async with self._disk:
+            for session_id in sorted(self._unsaved):
+                draft = self._drafts.get(session_id)
+                self._unsaved.discard(session_id)
+                if draft is None:
+                    continue
+                try:
+                    await asyncio.to_thread(self._store.save, draft)
+                except DurableError as error:
+                    self._unsaved.add(session_id)
+                    failed = error
+        if failed is not None:
             self._say(
-                f"Your draft is not on disk: {harmless(str(error))} It stays here while this "
+                f"Your draft is not on disk: {harmless(str(failed))} It stays here while this "
                 "window is open."
             )
 
