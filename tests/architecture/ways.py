@@ -24,6 +24,8 @@ from tests.architecture.house import ROOT
 
 _PACKAGE: Final = f"{os.path.realpath(ROOT)}/"
 _LOOPS: Final = {"<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>"}
+_TIMED: Final = "_on_epoch"
+"""The engine calls it as often as time passes, so what it does is not counted."""
 
 
 class Way(NamedTuple):
@@ -47,7 +49,7 @@ def way_of(action: Callable[[], object], *, prepare: Callable[[], object] = int)
     action()
     prepare()
     calls: Counter[str] = Counter()
-    crossings = 0
+    crossings, timed = 0, False
     places: dict[str, str | None] = {}
 
     def place(frame: FrameType) -> str | None:
@@ -59,9 +61,13 @@ def way_of(action: Callable[[], object], *, prepare: Callable[[], object] = int)
         return places[file]
 
     def follow(frame: FrameType, event: str, _: Any) -> None:
-        nonlocal crossings
+        nonlocal crossings, timed
         module = place(frame)
-        if event != "call" or module is None or frame.f_code.co_name in _LOOPS:
+        if frame.f_code.co_name == _TIMED:
+            timed = event == "call" or event.startswith("c_")
+        elif timed:
+            return
+        if event != "call" or module is None or frame.f_code.co_name in _LOOPS | {_TIMED}:
             return
         calls[module] += 1
         caller = frame.f_back
