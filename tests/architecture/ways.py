@@ -64,10 +64,8 @@ def way_of(action: Callable[[], object], *, prepare: Callable[[], object] = int)
         nonlocal crossings, timed
         module = place(frame)
         if frame.f_code.co_name == _TIMED:
-            timed = event == "call" or event.startswith("c_")
-        elif timed:
-            return
-        if event != "call" or module is None or frame.f_code.co_name in _LOOPS | {_TIMED}:
+            timed = event != "return"
+        if timed or event != "call" or module is None or frame.f_code.co_name in _LOOPS:
             return
         calls[module] += 1
         caller = frame.f_back
