@@ -174,7 +174,7 @@ class Ours(Driver):
         kind = InterpreterClass.of(self.api.ExecutionPolicy(), self.api.prepare().cache_dir)
         time.sleep(PAUSE_S)
         began = time.perf_counter()
-        opened = open_interpreter(kind, restorable=True)
+        opened = open_interpreter(kind)
         took = time.perf_counter() - began
         opened.close()
         return {"seconds": [took]}

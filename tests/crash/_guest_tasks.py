@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentforge_sessions.sandbox import ExecutionPolicy, configure_pool, create_sandbox
+from agentforge_sessions.sandbox.workspaces.quota import usage_counter
 from agentforge_sessions.sandbox.workspaces.workspace_tree import measure_tree
-from agentforge_sessions.sandbox.workspaces.workspace_usage import usage_counter
 from tests.support.host_calls import DyingCalls
 from tests.support.own_sandboxes import sandbox_with
 

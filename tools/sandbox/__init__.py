@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         create_sandbox as create_sandbox,
     )
     from .sandbox_logging import SandboxLogger as SandboxLogger
-    from .sandbox_options import (
+    from .executor import (
         RuntimeType as RuntimeType,
         UnsupportedRuntime as UnsupportedRuntime,
     )
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
         get_session_sandbox as get_session_sandbox,
     )
     from .workspaces.workspace import open_workspace_file as open_workspace_file
-    from .workspaces.workspace_usage import forget_usage as forget_usage
+    from .workspaces.quota import forget_usage as forget_usage
 else:
     __getattr__ = on_first_use(
         __name__,
@@ -109,7 +109,7 @@ else:
             "interpreters.runtime": "prepare runtime_info",
             "sandbox": "BaseSandbox Sandbox create_sandbox",
             "sandbox_logging": "SandboxLogger",
-            "sandbox_options": "RuntimeType UnsupportedRuntime",
+            "executor": "RuntimeType UnsupportedRuntime",
             "session_workspaces.session_deletion": "delete_session_workspace",
             "session_workspaces.session_files": "delete_session_path list_session_files "
             "read_session_file read_session_text write_session_file",
@@ -119,6 +119,6 @@ else:
             "sessions": "SessionSandbox create_session_sandbox get_session_sandbox",
             "compiled.status": "RuntimeInfo",
             "workspaces.workspace": "open_workspace_file",
-            "workspaces.workspace_usage": "forget_usage",
+            "workspaces.quota": "forget_usage",
         },
     )

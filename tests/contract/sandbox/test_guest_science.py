@@ -19,7 +19,7 @@ from agentforge_sessions.sandbox import (
     create_sandbox,
     runtime_info,
 )
-from agentforge_sessions.sandbox.compiled.cache_lock import making
+from agentforge_sessions.sandbox.compiled.compiled_module import making
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

@@ -20,10 +20,9 @@ from agentforge_sessions.sandbox.host.files.quota import Losses
 from agentforge_sessions.sandbox.host.files.system_calls import SystemCalls
 from agentforge_sessions.sandbox.host.files.upkeep import OUT_OF_FILE_CALLS, Upkeep
 from agentforge_sessions.sandbox.host.preview1.guest import ERRNOS
-from agentforge_sessions.sandbox.workspaces.quota import Quota, Room
+from agentforge_sessions.sandbox.workspaces.quota import Quota, Room, Usage, UsageCounter
 from agentforge_sessions.sandbox.workspaces.workspace import ChangeLedger
 from agentforge_sessions.sandbox.workspaces.workspace_tree import take_snapshot
-from agentforge_sessions.sandbox.workspaces.workspace_usage import Usage, UsageCounter
 from tests.support.host_trees import AMPLE, in_memory, served
 from tests.support.wasm_probe import PAGE, Probe
 

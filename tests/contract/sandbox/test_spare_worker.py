@@ -25,8 +25,7 @@ from agentforge_sessions.sandbox import (
 from agentforge_sessions.sandbox.executor import SandboxSettings
 from agentforge_sessions.sandbox.interpreters.interpreter import loaded_host
 from agentforge_sessions.sandbox.interpreters.runtime import ensure_ready
-from agentforge_sessions.sandbox.isolation.spare_worker import the_spare
-from agentforge_sessions.sandbox.isolation.worker_executor import WorkerExecutor
+from agentforge_sessions.sandbox.isolation.worker_executor import WorkerExecutor, the_spare
 from agentforge_sessions.sandbox.isolation.worker_process import WorkerProcess, WorkerStart
 from agentforge_sessions.sandbox.isolation.worker_protocol import ServedSandbox
 from agentforge_sessions.sandbox.request import checked_request
@@ -38,7 +37,7 @@ pytestmark = pytest.mark.timeout(900)
 OWNER = """
 import os, signal, sys
 from agentforge_sessions.sandbox import (create_sandbox, pool_stats)
-from agentforge_sessions.sandbox.isolation.spare_worker import the_spare
+from agentforge_sessions.sandbox.isolation.worker_executor import the_spare
 
 create_sandbox(workspace=sys.argv[1], isolation="process").execute("1")
 print(the_spare.pid, pool_stats().spare_workers, flush=True)

@@ -244,7 +244,7 @@ CODES = {
         "sandbox.errors.SandboxError",
         "sandbox.errors.SandboxUnavailable",
         "sandbox.errors.WorkspaceError",
-        "sandbox.sandbox_options.UnsupportedRuntime",
+        "sandbox.executor.UnsupportedRuntime",
         "sandbox.errors.SessionWorkspaceMissing",
         "sandbox.errors.CorruptedMetadata",
         "sandbox.errors.UnreadableMetadata",
