@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from agentforge_sessions.sandbox import ExecutionPolicy, configure_pool, create_sandbox
+from agentforge_sessions.sandbox import ExecutionPolicy, create_sandbox
+from agentforge_sessions.sandbox.interpreters.process_pool import configure_pool
 from agentforge_sessions.sandbox.workspaces.quota import usage_counter
 from agentforge_sessions.sandbox.workspaces.workspace_tree import measure_tree
 from tests.support.host_calls import DyingCalls

@@ -17,8 +17,9 @@ from typing import Any, Final
 
 import pytest
 
-from agentforge_sessions.sandbox import configure_pool, pool_stats, prepare
+from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.sandbox.host.files.system_calls import LINUX
+from agentforge_sessions.sandbox.interpreters.process_pool import configure_pool, pool_stats
 from agentforge_sessions.sandbox.workspaces.quota import (
     Usage,
     UsageCounter,

@@ -20,8 +20,8 @@ from agentforge_sessions.sandbox import (
     SandboxResult,
     WorkspaceError,
     create_sandbox,
-    warm_pool,
 )
+from agentforge_sessions.sandbox.interpreters.process_pool import warm_pool
 from tests.support.descriptors import held
 from tests.support.promptness import given_time, soonest
 

@@ -20,12 +20,11 @@ from agentforge_sessions.sandbox import (
     InputFileError,
     SandboxClosed,
     SandboxResult,
-    configure_pool,
-    pool_stats,
     prepare,
 )
 from agentforge_sessions.sandbox.executor import Execution, Executor, SandboxSettings
 from agentforge_sessions.sandbox.in_process_executor import InProcessExecutor
+from agentforge_sessions.sandbox.interpreters.process_pool import configure_pool, pool_stats
 from agentforge_sessions.sandbox.interpreters.runtime import ensure_ready
 from agentforge_sessions.sandbox.isolation.worker_executor import WorkerExecutor
 from agentforge_sessions.sandbox.request import checked_request

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.cancellation import CancelToken
 from agentforge_sessions.sandbox import (
-    CancelToken,
     ExecutionPolicy,
     InputFileError,
     InvalidExecution,
@@ -25,11 +25,11 @@ from agentforge_sessions.sandbox import (
     Sandbox,
     SandboxClosed,
     SandboxResult,
-    ToolCallRecord,
     WorkspaceBusy,
     WorkspaceError,
     create_sandbox,
 )
+from agentforge_sessions.sandbox.result_parts import ToolCallRecord
 from tests.support.promptness import given_time, soonest, when
 
 # The first test of a machine compiles the interpreter, which takes minutes.

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 import structlog.testing
 
+from agentforge_sessions.base.cancellation import CancelToken
 from agentforge_sessions.sandbox import (
-    CancelToken,
     ExecutionPolicy,
     InputFileError,
     InvalidPolicy,

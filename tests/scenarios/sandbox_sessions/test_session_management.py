@@ -20,8 +20,6 @@ from agentforge_sessions.sandbox import (
     InvalidSessionId,
     RuntimeType,
     SandboxError,
-    SandboxLogger,
-    UnsupportedRuntime,
     create_sandbox,
     create_session_sandbox,
     delete_session_workspace,
@@ -30,6 +28,8 @@ from agentforge_sessions.sandbox import (
     read_session_metadata,
     write_session_file,
 )
+from agentforge_sessions.sandbox.executor import UnsupportedRuntime
+from agentforge_sessions.sandbox.sandbox_logging import SandboxLogger
 from tests.support.contained import contained
 from tests.support.listing import names_in
 

@@ -19,7 +19,6 @@ from agentforge_sessions.sandbox import (
     InvalidSessionId,
     PathEscapesWorkspace,
     SandboxError,
-    SessionMetadata,
     SessionWorkspaceMissing,
     list_session_files,
     read_session_metadata,
@@ -29,6 +28,7 @@ from agentforge_sessions.sandbox.errors import UnreadableMetadata
 from agentforge_sessions.sandbox.session_workspaces.session_directory import OsSessionFileSystem
 from agentforge_sessions.sandbox.session_workspaces.session_metadata import (
     MAX_METADATA_BYTES,
+    SessionMetadata,
     encode_metadata,
     format_time,
     parse_metadata,

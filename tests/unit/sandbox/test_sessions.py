@@ -19,7 +19,6 @@ from agentforge_sessions.base.files import DurableError
 from agentforge_sessions.sandbox import (
     InvalidExecution,
     InvalidPolicy,
-    SandboxLogger,
     SessionSandbox,
     WorkspaceBusy,
     WorkspaceError,
@@ -29,6 +28,7 @@ from agentforge_sessions.sandbox import (
     list_session_files,
     read_session_metadata,
 )
+from agentforge_sessions.sandbox.sandbox_logging import SandboxLogger
 from agentforge_sessions.sandbox.session_workspaces.session_deletion import (
     EVERY_S,
     sweep_now_and_then,

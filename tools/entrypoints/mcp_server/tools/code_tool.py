@@ -18,7 +18,7 @@ from .recorded_run import RecordedRun, run_recorded
 from .session_access import SessionAccess
 
 if TYPE_CHECKING:
-    from ....sandbox import CancelToken
+    from ....base.cancellation import CancelToken
 
 MAX_CODE_CHARS: Final = 1_000_000
 """The longest code that `run_code` accepts, in characters."""
@@ -173,7 +173,7 @@ class CodeTool:
             fuel: WebAssembly instructions it may execute; the sandbox's default if left out.
             output_chars: The most characters of each output stream that come back.
         """
-        from ....sandbox import CancelToken
+        from ....base.cancellation import CancelToken
 
         token, workers = CancelToken(), self.sessions.workers
         async with workers.turn(call, session_id), workers.reporting(call, "running the code"):
