@@ -36,7 +36,7 @@ from ...base.files.filesystem import (
     close_reader,
     opened,
 )
-from ...base.files.tree_walk import walk_tree
+from ...base.files.trees import walk_tree
 from ..domain import Candidate
 from ..records.audit_reserve import is_there
 from ..removal.private_directory import PRIVATE

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ...base.reading.json_values import NoJsonObject, parse_json
+from ...base.reading.nodes import NoJsonObject, parse_json
 
 
 class WireError(ValueError):

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from ...base.marks.git_index import GitIndex
-from ...base.marks.person_marks import PersonMarks
+from ...base.files.marks import GitIndex, PersonMarks
 
 FOLDER: Final = "questions"
 
