@@ -23,9 +23,9 @@ from .decisions import (
     decide_after_crash,
     decide_after_refusal,
 )
-from .errors import words_of
 from .messages import Ending, Look
 from .metrics import FleetMetrics
+from .queue import words_of
 from .settings import FleetSettings
 from .wellness import Wellness
 
