@@ -17,7 +17,7 @@ from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.fleet_view import FleetView
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.fleet.workers.children import Children
-from agentforge_sessions.fleet.workers.health_server import HealthServer
+from agentforge_sessions.fleet.workers.metrics import HealthServer
 from agentforge_sessions.fleet.workers.queue import FleetStopped
 from agentforge_sessions.fleet.workers.settings import Backoff, FleetSettings
 from agentforge_sessions.fleet.workers.worker import FleetWorker

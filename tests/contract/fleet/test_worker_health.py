@@ -11,7 +11,7 @@ from attrs import evolve
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.errors import StoreNotMigrated, StoreUnavailable
 from agentforge_sessions.fleet.postgres.fleet_view import FleetView, JobView
-from agentforge_sessions.fleet.workers.health_server import HealthServer
+from agentforge_sessions.fleet.workers.metrics import HealthServer
 from agentforge_sessions.fleet.workers.settings import Backoff
 from tests.contract.fleet.test_fleet_worker import SETTINGS, Ground, last_heartbeats, until
 
