@@ -20,7 +20,7 @@ from ..domain import QuestionSession, SessionAnswers, SessionRequest, StatusReco
 from ..rules import answer_faults
 from ..session_status import SessionStatus
 from . import wire
-from .json_form import WireError, decode, encode
+from .wire import WireError, decode, encode
 
 REQUEST_FILE: Final = "request.json"
 STATUS_FILE: Final = "status.json"

@@ -10,7 +10,7 @@ from ..domain import SessionAnswers, SessionRequest, StatusRecord, ValidationRep
 from ..rules import answer_faults, unnumbered_faults
 from ..session_status import SessionStatus
 from .documents import ANSWERS_FILE, READERS, REQUEST_FILE, STATUS_FILE
-from .json_form import WireError
+from .wire import WireError
 
 _UNREADABLE: Final = "Could not read session status or request"
 
