@@ -36,7 +36,7 @@ from agentforge_sessions.questions.files.documents import (
     new_documents,
 )
 from agentforge_sessions.questions.repository import OnChange, Room
-from agentforge_sessions.questions.waiting.session_following import SessionFollower
+from agentforge_sessions.questions.waiting.change_feed import SessionFollower
 
 WHERE: Final = "memory://questions"
 

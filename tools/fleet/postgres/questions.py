@@ -50,7 +50,7 @@ from ...questions.files.documents import (
 from ...questions.repository import OnChange, Room
 from ...questions.rules import QuestionsConfig
 from ...questions.session_status import SessionStatus
-from ...questions.waiting.session_following import SessionFollower
+from ...questions.waiting.change_feed import SessionFollower
 from .database import Connection, Database
 from .errors import StoreRefused, StoreUnavailable
 from .notifications import Notifications
