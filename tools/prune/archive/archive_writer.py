@@ -51,9 +51,10 @@ from .archive_format import (
     HashingWriter,
     Reader,
     checksum_of,
+    create_hidden,
+    sweep,
     zstd_module,
 )
-from .archive_leftovers import create_hidden, sweep
 
 if TYPE_CHECKING:
     from types import ModuleType
