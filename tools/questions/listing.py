@@ -1,4 +1,4 @@
-"""Reading many sessions: those that did not change since the last read are not read again."""
+"""Reading and searching many sessions; those that did not change are not read again."""
 
 from __future__ import annotations
 
@@ -114,9 +114,6 @@ class SessionListing:
             self._logged.intersection_update(names)
 
 
-__all__ = ["SessionListing", "UnreadableQuestion"]
-
-
 _READ_AT_ONCE: Final = 200
 
 
@@ -187,4 +184,10 @@ def search_questions(
     return found, unreadable
 
 
-__all__ = ["QuestionMatch", "search_questions", "searched_texts"]
+__all__ = [
+    "QuestionMatch",
+    "SessionListing",
+    "UnreadableQuestion",
+    "search_questions",
+    "searched_texts",
+]

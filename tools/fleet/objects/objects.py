@@ -1,4 +1,4 @@
-"""The port of an object store, and what all of them share."""
+"""The port of an object store, its errors, and what all stores share."""
 
 from __future__ import annotations
 

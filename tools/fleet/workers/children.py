@@ -3,6 +3,10 @@
 A process runs a session as `agentforge resume` does. It is stopped as by Ctrl-C: by SIGINT, and by
 SIGKILL if it does not end in time. It ends by itself when its worker has ended, since its standard
 input does.
+
+A process that ends before it has claimed its session gives no information about it: the machine is
+short of memory or descriptors, or the installation is broken. Such a worker takes no sessions for a
+while, ever longer, and starts a process without one before it takes the next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A worker's metrics, for Prometheus; in a registry of its own."""
+"""A worker's metrics, for Prometheus, and its endpoints /healthz and /metrics, read-only."""
 
 from __future__ import annotations
 

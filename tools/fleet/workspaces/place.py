@@ -1,6 +1,6 @@
-"""The name by which all machines of a fleet know a directory of sessions.
+"""A place: one directory of sessions, its name in the fleet, and the limit of its disk space.
 
-It is random and stored in the directory. A copy of the directory is another place, since its
+The name is random and stored in the directory. A copy of the directory is another place, since its
 contents become outdated: the name is valid only for the directory that it was created in.
 """
 

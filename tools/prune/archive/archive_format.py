@@ -1,4 +1,7 @@
-"""Shared by writing and reading archives: names, zstd, and streams that compute checksums."""
+"""Shared by writing and reading archives: names, zstd, streams, and the files being built.
+
+An archive is built in a hidden file, locked while its writer lives and swept afterwards.
+"""
 
 from __future__ import annotations
 

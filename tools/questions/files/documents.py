@@ -1,4 +1,4 @@
-"""The documents of one session: reading them as a session, and changing them.
+"""The documents of one session: read as a session, changed, and checked against each other.
 
 A store decides how one is read and written: `KeptDocuments` holds them complete (a row, a value in
 memory), `session_files.FileDocuments` holds them as files.

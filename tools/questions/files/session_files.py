@@ -1,7 +1,10 @@
-"""The files of one session: read completely, or with every fault listed, and replaced.
+"""The files of one session: read completely, or with every fault listed, locked, and replaced.
 
 A file that is missing or torn is read again after a pause, since another program may be writing it
 in place. No symbolic link is followed.
+
+`status.json.lock` names the process that changes a session; `answers.json.lock` is held as well
+while answers are written.
 """
 
 from __future__ import annotations
