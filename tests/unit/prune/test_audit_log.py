@@ -22,7 +22,7 @@ from agentforge_sessions.prune import (
     prepare_root,
     prune,
 )
-from agentforge_sessions.prune.records.audit_log import (
+from agentforge_sessions.prune.audit_log import (
     AUDIT_NAME,
     KEPT_LOGS,
     AuditLog,
