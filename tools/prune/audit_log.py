@@ -20,7 +20,7 @@ from ..base.files import FileSystem, hand_over
 from ..base.files.directory_store import sync_directory
 from ..base.files.filesystem import close_reader
 from ..base.files.regular_file import create_file
-from .records.audit_reserve import FULL, RESERVE_BYTES, RESERVE_NAME, Reserve, is_there
+from .audit_reserve import FULL, RESERVE_BYTES, RESERVE_NAME, Reserve, is_there
 
 ROTATED_AT_BYTES: Final = 8 << 20
 """The size in bytes from which a new log is started."""

@@ -29,7 +29,7 @@ from agentforge_sessions.prune.audit_log import (
     actor,
     read_audit,
 )
-from agentforge_sessions.prune.records.audit_reserve import RESERVE_BYTES, RESERVE_NAME
+from agentforge_sessions.prune.audit_reserve import RESERVE_BYTES, RESERVE_NAME
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.clock import START
 from tests.support.filesystem import Buffers, FaultyFileSystem, nth_call, nth_of

@@ -37,8 +37,8 @@ from ...base.files.filesystem import (
     opened,
 )
 from ...base.files.tree_walk import walk_tree
+from ..audit_reserve import is_there
 from ..domain import Candidate
-from ..records.audit_reserve import is_there
 from ..removal.private_directory import PRIVATE
 from .archive_format import (
     ABOUT_NAME,
