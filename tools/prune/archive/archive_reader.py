@@ -21,11 +21,7 @@ from ...base.files import FileSystem, OsFileSystem
 from ...base.files.directory_store import NewDirectory
 from ...base.files.filesystem import CREATE_FLAGS, READ_FLAGS, opened
 from ...base.files.safe_path import directory_beneath, is_plain_name
-from ..errors import InvalidArchive
-from ..ports import LOCK_TIMEOUT_S, PruneTarget
-from ..removal.environment import Outside
-from ..removal.private_directory import COMING, opened_root
-from .archive_format import (
+from ..archive_format import (
     ABOUT_NAME,
     CHECKSUM_SUFFIX,
     FORMAT,
@@ -36,6 +32,10 @@ from .archive_format import (
     checksum_of,
     zstd_module,
 )
+from ..errors import InvalidArchive
+from ..ports import LOCK_TIMEOUT_S, PruneTarget
+from ..removal.environment import Outside
+from ..removal.private_directory import COMING, opened_root
 
 if TYPE_CHECKING:
     from types import ModuleType

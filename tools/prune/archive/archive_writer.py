@@ -37,10 +37,7 @@ from ...base.files.filesystem import (
     opened,
 )
 from ...base.files.tree_walk import walk_tree
-from ..audit_reserve import is_there
-from ..domain import Candidate
-from ..removal.private_directory import PRIVATE
-from .archive_format import (
+from ..archive_format import (
     ABOUT_NAME,
     CHECKSUM_SUFFIX,
     FORMAT,
@@ -55,6 +52,9 @@ from .archive_format import (
     sweep,
     zstd_module,
 )
+from ..audit_reserve import is_there
+from ..domain import Candidate
+from ..removal.private_directory import PRIVATE
 
 if TYPE_CHECKING:
     from types import ModuleType
