@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ..base.exports import on_first_use
 
 if TYPE_CHECKING:
-    from .archive.archive_reader import restore_archive
     from .archive.archive_writer import TarArchiver
+    from .archive_reader import restore_archive
     from .audit_log import read_audit
     from .domain import (
         Candidate,
