@@ -1,0 +1,3 @@
+"""Stub."""
+
+from __future__ import annotations
