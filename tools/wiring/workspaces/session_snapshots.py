@@ -34,7 +34,7 @@ from ...base.files import (
 from ...base.files.atomic_file import random_token
 from ...base.files.trees import TreeChanges
 from ...base.identifiers import is_session_id
-from ...fleet.workspaces.place_cache import DEFAULT_BYTES, trim
+from ...fleet.workspaces.place import DEFAULT_BYTES, trim
 from ...fleet.workspaces.workspace_packs import WorkspacePacks
 from ...harness.domain.history_events import WorkspacePrepared
 from ...harness.session_layout import AGENT_STATE, SNAPSHOTS, WORKSPACE
