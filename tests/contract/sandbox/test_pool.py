@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -189,11 +190,8 @@ def test_each_execution_sees_its_own_workspace(tmp_path: Path) -> None:
             )
             results[number] = result.stdout
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     for number in range(4):
         assert results[number] == f"{[f'{number}-{turn}' for turn in range(5)]}\n"
     filled()
