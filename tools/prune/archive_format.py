@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, cast
 
-from ...base.errors import ExtraMissing
-from ...base.files import FileSystem, try_lock
-from ...base.files.file_lock import has_name
-from ...base.files.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
-from ...base.files.regular_file import read_descriptor, write_all
+from ..base.errors import ExtraMissing
+from ..base.files import FileSystem, try_lock
+from ..base.files.file_lock import has_name
+from ..base.files.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
+from ..base.files.regular_file import read_descriptor, write_all
 
 if TYPE_CHECKING:
     from types import ModuleType
