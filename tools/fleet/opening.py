@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..base.errors import ExtraMissing
-from .postgres.address import require_address, without_password
 
 if TYPE_CHECKING:
     from .postgres.database import Database
@@ -54,6 +53,9 @@ def open_database(store: str, *, direct: str | None = None, migrated: bool = Tru
         ExtraMissing: The packages for it are not installed.
         InvalidStoreAddress: It is not such an address.
     """
+    from .postgres.address import require_address
+    from .postgres.address import without_password as shown
+
     require_address(store)
     try:
         from .postgres.database import Database
@@ -61,7 +63,7 @@ def open_database(store: str, *, direct: str | None = None, migrated: bool = Tru
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _PACKAGES:
             raise
-        raise ExtraMissing(without_password(store), "psycopg", "postgres") from error
+        raise ExtraMissing(shown(store), "psycopg", "postgres") from error
     return Database(
         store,
         direct=direct or os.environ.get(DIRECT_VARIABLE) or None,
