@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import frozen
 
 from ..base.clock import Clock, utc_now
-from ..fleet.opening import open_database
+from ..fleet.stores import open_database
 from ..harness import SessionState
 from .bootstrap import forget_deleted, opened_sessions, pack_index_of
 
