@@ -157,7 +157,7 @@ def open_snapshots(
     if index is None:
         return SessionSnapshots(store, repositories=repositories)
     from ..fleet.objects import open_objects
-    from ..fleet.workspaces.workspace_packs import WorkspacePacks
+    from ..fleet.objects.workspace_packs import WorkspacePacks
 
     opened = None if objects is None else open_objects(objects)
     packs = WorkspacePacks(index, opened, store.base_path)

@@ -35,7 +35,7 @@ from ...base.identifiers import is_session_id
 from ...harness.errors import SessionInUse
 from ...harness.session_layout import GUARDS, SESSION_FILE, SNAPSHOTS, WORKSPACE
 from ...harness.session_ports import SessionPlaces
-from ..objects.pack_index import PackIndex
+from .pack_index import PackIndex
 
 PLACE_FILE: Final = ".place"
 _MAX_BYTES: Final = 4096
