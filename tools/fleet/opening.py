@@ -13,8 +13,7 @@ from .postgres.address import require_address, without_password
 
 if TYPE_CHECKING:
     from .postgres.database import Database
-    from .postgres.schema import Migration
-    from .postgres.status import StoreStatus
+    from .postgres.schema import Migration, StoreStatus
     from .postgres.store import PostgresStore
 
 DIRECT_VARIABLE: Final = "AGENTFORGE_STORE_DIRECT"
@@ -96,7 +95,7 @@ def store_status(store: str) -> StoreStatus:
         StoreError: It does not answer, or refuses.
     """
     with _unmigrated(store) as database:
-        from .postgres.status import status_of
+        from .postgres.schema import status_of
 
         return status_of(database)
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from ..base.exports import on_first_use
 
 if TYPE_CHECKING:
-    from .archive.archive_reader import restore_archive
-    from .archive.archive_writer import TarArchiver
+    from .archive_reader import restore_archive
+    from .archive_writer import TarArchiver
+    from .audit_log import read_audit
     from .domain import (
         Candidate,
         Decision,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
         StoredSessions,
         Undatable,
     )
-    from .records.audit_log import read_audit
     from .removal.environment import Outside
     from .removal.pins import pin, pinned, unpin
     from .removal.private_directory import PRIVATE, prepare_root

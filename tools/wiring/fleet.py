@@ -178,7 +178,7 @@ def open_submitting(
         InvalidStoreAddress: The store is not PostgreSQL.
     """
     database = open_shared_sessions(store, direct=direct).database
-    from ..fleet.postgres.submissions import SubmittingStore
+    from ..fleet.postgres.store import SubmittingStore
 
     return SubmittingStore(database, base_path, submission)
 
@@ -197,7 +197,7 @@ def submit_session(manager: SessionManager) -> None:
         InvalidStateTransition: The session has ended.
         NotAWorkflowSession: The session was not started by a workflow.
     """
-    from ..fleet.postgres.submissions import SubmittingStore
+    from ..fleet.postgres.store import SubmittingStore
     from ..workflows.job import Job
     from ..workflows.run.run_lock import require_open
 

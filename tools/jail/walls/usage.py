@@ -15,7 +15,7 @@ from attrs import frozen
 
 from ...base.files import OsFileSystem
 from ...base.files.filesystem import DIRECTORY_FLAGS
-from ...base.files.tree_walk import Entry, walk_tree
+from ...base.files.trees import Entry, walk_tree
 
 _PROC: Final = Path("/proc")
 _OWN: Final = re.compile(rb"^(?:RssAnon|VmSwap|VmPTE):\s*(\d+) kB$", re.MULTILINE)
