@@ -17,8 +17,7 @@ from agentforge_sessions.base.event_log import get_logger
 from agentforge_sessions.base.settings.webhooks import Webhook
 from agentforge_sessions.fleet.postgres.errors import StoreUnavailable
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.integrations.observers.delivery import signature
-from agentforge_sessions.integrations.observers.rounds import Round
+from agentforge_sessions.integrations.observers.delivery import Round, signature
 from agentforge_sessions.integrations.observers.sender_thread import SenderThread
 from agentforge_sessions.integrations.observers.webhook_observer import WebhookObserver
 from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender

@@ -11,8 +11,7 @@ from attrs import define, field
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
-from .delivery import Delivery
-from .rounds import Round
+from .delivery import Delivery, Round
 from .webhook_sender import WebhookSender
 
 MOST_TOLD: Final = 1_000
