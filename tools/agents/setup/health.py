@@ -16,9 +16,8 @@ from ...base.program_run import Ended, ProgramRunner, Run, run_program
 from ..programs import codex
 from ..programs.meter import object_of
 from .installation import manifest_path
-from .manifest import Manifest, read_manifest
+from .manifest import Manifest, Places, Scope, read_manifest
 from .pieces import PIECES
-from .places import Places, Scope
 
 _CLIENT: Final = "agentforge"
 _LIST_ID: Final = 2

@@ -23,9 +23,8 @@ from typing import Any, NamedTuple
 from ...base.errors import AgentForgeError, ErrorKind
 from ...base.files import AtomicFileWriter, OsFileSystem, make_durable_directory
 from .json_text import put_in, take_out
-from .manifest import Manifest, read_manifest, write_manifest
+from .manifest import Manifest, Places, Scope, read_manifest, write_manifest
 from .pieces import BEGIN, END, Commands, Pieces
-from .places import Places, Scope
 
 
 class SetupRefused(AgentForgeError, kind=ErrorKind.REFUSED):

@@ -39,7 +39,7 @@ class AgentProgramChecks:
     @cached_property
     def _installed(self) -> list[Installed]:
         from ....agents.setup.health import installed_programs
-        from ....agents.setup.places import Places
+        from ....agents.setup.manifest import Places
 
         return installed_programs(Places(Path.home(), self.folder, self.environment))
 
