@@ -22,8 +22,7 @@ from ...harness.domain.history_events import (
 )
 from ...harness.domain.session_checks import MAX_GOAL_CHARS, MAX_PATH_CHARS, storable
 from ...harness.session_domain import SessionContext, SessionState
-from ..programs.hook_event import AskedQuestion, HookEvent, Moment
-from ..programs.spent import Spent
+from ..programs.hook_event import AskedQuestion, HookEvent, Moment, Spent
 
 MAX_TEXT_CHARS: Final = 8_000
 """How much of a prompt, a last message or a summary is stored: its beginning and its end."""
