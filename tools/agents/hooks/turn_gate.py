@@ -16,9 +16,8 @@ from ...base.clock import Clock, utc_now
 from ...harness.domain.history_events import AgentGateJudged
 from ...harness.session_domain import SessionContext
 from ..programs.hook_event import NOTHING, HookEvent, HookReply
-from .changes import change_session
 from .messages import not_done
-from .recording import gates_since_prompt, kept_text
+from .recording import change_session, gates_since_prompt, kept_text
 from .settings import read_settings
 
 if TYPE_CHECKING:
