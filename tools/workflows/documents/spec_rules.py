@@ -11,8 +11,7 @@ from typing import Final
 from ...base.reading.fields import Fields
 from ...base.reading.nodes import MappingNode
 from ..names import path_problem
-from .component_files import is_in, is_python_test
-from .specification import Component, module_of, root_of
+from .specification import Component, is_in, is_python_test, module_of, root_of
 
 COMPONENT_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 CRITERION_ID: Final = re.compile(r"[A-Z][A-Z0-9]{0,11}-[0-9]{1,4}")
