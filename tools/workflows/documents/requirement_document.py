@@ -15,15 +15,16 @@ from attrs import evolve
 from ...base.reading.faults import Faults
 from ...base.reading.fields import Fields
 from ...base.reading.nodes import MappingNode
-from .component_parts import BoundCriterion, with_parts
 from .spec_rules import (
     COMPONENT_ID,
     CRITERION_ID,
+    BoundCriterion,
     globs_of,
     location_problem,
     named_once,
     path_of,
     read_components,
+    with_parts,
 )
 from .specification import (
     STATUSES,
