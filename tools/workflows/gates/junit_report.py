@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from xml.parsers import expat
 
-from .suite_outcomes import MAX_CASES, MAX_TEXT_CHARS, Case, Outcome, UnreadableReport
+from .test_reports import MAX_CASES, MAX_TEXT_CHARS, Case, Outcome, UnreadableReport
 
 MAX_REPORT_BYTES: Final = 32 << 20
 _MAX_DEPTH: Final = 100

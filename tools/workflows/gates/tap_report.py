@@ -12,7 +12,7 @@ from typing import Final
 from attrs import define, field
 
 from .junit_report import MAX_REPORT_BYTES
-from .suite_outcomes import MAX_CASES, MAX_TEXT_CHARS, Case, Outcome, UnreadableReport
+from .test_reports import MAX_CASES, MAX_TEXT_CHARS, Case, Outcome, UnreadableReport
 
 _INDENT: Final = 4
 _MAX_LEVELS: Final = 50
