@@ -10,7 +10,7 @@ import json
 import os
 from typing import Any, Final
 
-from .meter import Meter, count_of, names_in, read_new_lines, text_of
+from .meter import Meter, count_of, names_in, read_new_lines, str_of
 
 _MAX_FILES: Final = 1000
 _DAYS: Final = 2
@@ -39,9 +39,9 @@ def read(files: list[str], meter: Meter) -> None:
                 continue
             match entry.get("type"):
                 case "turn_context":
-                    meter.named[thread] = text_of(payload.get("model"))
+                    meter.named[thread] = str_of(payload.get("model"))
                 case "compacted":
-                    meter.summary = _codex_summary(text_of(payload.get("message")))
+                    meter.summary = _codex_summary(str_of(payload.get("message")))
                 case "token_usage_record" if _is_of_thread(thread, payload.get("thread_id")):
                     meter.reach_of(thread, _codex_tokens(payload.get("thread_token_usage")))
                 case "event_msg" if isinstance(payload.get("item"), dict):
@@ -60,7 +60,7 @@ def _changed_files(item: dict[str, Any]) -> list[tuple[str, bool]]:
     for path, change in changes.items() if isinstance(changes, dict) else ():
         kind = change.get("type") if isinstance(change, dict) else None
         if kind in {"add", "update"}:
-            found.append((text_of(change.get("move_path")) or str(path), kind == "add"))
+            found.append((str_of(change.get("move_path")) or str(path), kind == "add"))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from .meter import Meter, count_of, names_in, read_new_lines, text_of
+from .meter import Meter, count_of, names_in, read_new_lines, str_of
 
 _MAX_FILES: Final = 1000
 _SHORT_ID: Final = 8
@@ -20,7 +20,7 @@ def read(files: list[str], meter: Meter) -> None:
         for entry in read_new_lines(name, meter, (b'"tokens"',)):
             tokens, key = entry.get("tokens"), entry.get("id")
             if entry.get("type") == "gemini" and isinstance(tokens, dict) and isinstance(key, str):
-                meter.report(key, count_of(tokens.get("total")), text_of(entry.get("model")))
+                meter.report(key, count_of(tokens.get("total")), str_of(entry.get("model")))
 
 
 def known_files(path: str, _meter: Meter, _conversation: str | None = None) -> list[str]:

@@ -23,7 +23,7 @@ class _Files(Protocol):
         """Read what was added to the files since the last reading."""
 
 
-_MODULES: Final = {
+_FILES: Final = {
     "claude-code": "claude_transcript",
     "codex": "codex_rollout",
     "gemini": "gemini_chats",
@@ -50,7 +50,7 @@ def read_files(
         also: Further files of it, such as a subagent's.
         thoroughly: Whether to search for files that no hook named.
     """
-    files = _files_of(program)
+    files = _reader_of(program)
     if files is None:
         return
     found = [*files.known_files(path, meter, conversation if thoroughly else None), *also]
@@ -59,14 +59,14 @@ def read_files(
 
 def has_read_all(program: str, path: str | None, meter: Meter) -> bool:
     """Return whether a conversation's files have the length they had at the last reading."""
-    files = _files_of(program)
+    files = _reader_of(program)
     if path is None or files is None:
         return True
     return all(_size(one) == meter.offsets.get(one, -1) for one in files.known_files(path, meter))
 
 
-def _files_of(program: str) -> _Files | None:
-    module = _MODULES.get(program)
+def _reader_of(program: str) -> _Files | None:
+    module = _FILES.get(program)
     return None if module is None else cast(_Files, import_module(f".{module}", __package__))
 
 

@@ -49,13 +49,13 @@ def read_tap(data: bytes) -> list[Case]:
     """
     if len(data) > MAX_REPORT_BYTES:
         raise UnreadableReport(f"has more than {MAX_REPORT_BYTES:,} bytes")
-    reader = _Reader()
+    reader = _TapReader()
     for line in data.decode("utf-8", "replace").splitlines():
         reader.take(line)
     return reader.ended()
 
 
-class _Reader:
+class _TapReader:
     def __init__(self) -> None:
         self._levels = [_Level("")]
         self._cases: list[Case] = []
