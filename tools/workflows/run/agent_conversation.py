@@ -32,14 +32,8 @@ from ..prompts.prompts import budget_note
 from ..workflow import Phase
 from .agent_questions import AgentQuestions
 from .base_record import base_in_words, kept_base
-from .job_prompt import (
-    BRIEFING_TOKENS,
-    expected_tokens,
-    job_prompt,
-    missing_tokens,
-    over_budget,
-    shown_files,
-)
+from .call_budget import BRIEFING_TOKENS, expected_tokens, missing_tokens, over_budget
+from .job_prompt import job_prompt, shown_files
 from .phase_change import (
     PhaseChange,
     change_of_answer,
