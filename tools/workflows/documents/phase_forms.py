@@ -1,31 +1,37 @@
-"""Reads the phases and inputs of a workflow of scripts, from its file or its snapshot."""
+"""Reads the phases of a workflow, of an agent or of scripts, from its file or its snapshot."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 from pathlib import Path
-from typing import Any, Final
-
+from typing import Any
+from typing import Final
 from ...base.reading.faults import Faults
 from ...base.reading.fields import Fields
-from ...base.settings.choices import AGENT_MODES, ISOLATIONS
-from ...harness.session_domain import MAX_COUNT, MAX_GOAL_CHARS
-from ..names import NAME_RE, NAME_RULE, path_problem
-from ..workflow import (
-    CODE,
-    DEFAULT_ANSWER_TOKENS,
-    DEFAULT_GATE_DEADLINE_S,
-    QUESTIONS,
-    TESTS,
-    FileGroup,
-    Gate,
-    Input,
-    Phase,
-    Script,
-    agent_phase_faults,
-)
-from .workflow_form import WorkflowForm, at_most, not_utf8, read_limited, seconds
+from ...base.settings.choices import AGENT_MODES
+from ...base.settings.choices import ISOLATIONS
+from ...harness.session_domain import MAX_COUNT
+from ...harness.session_domain import MAX_GOAL_CHARS
+from ..names import NAME_RE
+from ..names import NAME_RULE
+from ..names import path_problem
+from ..workflow import CODE
+from ..workflow import DEFAULT_ANSWER_TOKENS
+from ..workflow import DEFAULT_GATE_DEADLINE_S
+from ..workflow import QUESTIONS
+from ..workflow import TESTS
+from ..workflow import FileGroup
+from ..workflow import Gate
+from ..workflow import Input
+from ..workflow import Phase
+from ..workflow import Script
+from ..workflow import agent_phase_faults
+from .workflow_form import WorkflowForm
+from .workflow_form import at_most
+from .workflow_form import not_utf8
+from .workflow_form import read_limited
+from .workflow_form import seconds
 
 MAX_SCRIPT_BYTES: Final = 1 << 20
 """The largest script, in bytes."""
