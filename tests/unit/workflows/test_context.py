@@ -20,7 +20,7 @@ from agentforge_sessions.workflows.prompts.context_folder import (
     ContextFolder,
     looks_secret,
 )
-from agentforge_sessions.workflows.prompts.file_tree import tree_text
+from agentforge_sessions.workflows.prompts.project_outline import tree_text
 
 SECRET = "only-for-the-owner"
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n"

@@ -22,7 +22,7 @@ from ...harness import HarnessError
 from ...harness.views.briefing import most_tokens
 from ..converters import as_tuple
 from .context_folder import LINK, ContextFolder, Listing, NotShown, context_folder
-from .file_tree import imported_modules, parse_module, signatures, tree_text
+from .project_outline import imported_modules, parse_module, signatures, tree_text
 from .prompts import fenced, language_of
 
 GUIDE_TOKENS: Final = 4000

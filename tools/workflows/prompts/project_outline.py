@@ -1,14 +1,14 @@
-"""A project's file names as an indented tree, within a limit; pure."""
+"""What an agent is shown of files without their texts: the tree of names, and a module's public names; pure."""
 
 from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Final
-
-from attrs import define, field
-
+from attrs import define
+from attrs import field
 from ...base.errors import counted
 
 _DEEPEST: Final = 40
