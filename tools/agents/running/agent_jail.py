@@ -36,8 +36,8 @@ from ...workflows.agents.port import (
     AgentUnavailable,
 )
 from ...workflows.gate_port import GateUnavailable
+from .agent_command import AgentStates, editing_command, filled_words, keeps_state, words_faults
 from .command import DEFAULT_TIMEOUT_S, call_variables
-from .command_words import AgentStates, editing_command, filled_words, keeps_state, words_faults
 from .edited_workspace import change_between, look_at
 from .printed_output import no_answer, program_output, said_usage, usage_of
 from .program import program_identity

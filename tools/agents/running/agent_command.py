@@ -1,11 +1,4 @@
-"""Command lines of agents that edit in place, with their placeholders filled in; pure.
-
-{prompt_file}        the path of a file with the prompt, for programs that do not read it from
-standard input
-{state}              a folder for the program's own state, preserved between calls of the session
-{continue:WORDS}     these words if an earlier call left state there, else nothing: the options
-that make the program continue its conversation
-"""
+"""The command line of an agent that edits in place, and the state that its program has between calls."""
 
 from __future__ import annotations
 
@@ -16,15 +9,18 @@ from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
-
 from attrs import frozen
-
 from ...base.event_log import get_logger
-from ...base.files import DurableError, OsFileSystem, discard_tree, make_durable_directory
+from ...base.files import DurableError
+from ...base.files import OsFileSystem
+from ...base.files import discard_tree
+from ...base.files import make_durable_directory
 from ...base.files.atomic_file import random_token
 from ...base.files.filesystem import DIRECTORY_FLAGS
 from ...base.files.safe_path import directory_beneath
-from ...base.files.tree_copy import CopyLimits, TreeTooLarge, copy_tree
+from ...base.files.tree_copy import CopyLimits
+from ...base.files.tree_copy import TreeTooLarge
+from ...base.files.tree_copy import copy_tree
 from ...harness.session_layout import AGENT_STATE
 
 PROMPT_FILE: Final = "{prompt_file}"
