@@ -17,7 +17,7 @@ from ..documents.specification import Component
 from ..gate_port import CommandExecution, CommandRequest, GateCommands
 from ..workflow import Gate
 from .command_verdicts import judge_exit_code, judge_green, judge_red
-from .junit_report import read_junit, read_tap
+from .report_formats import read_junit, read_tap
 from .test_reports import Outcomes, UnreadableReport, gathered, named
 from .verdict import GateInput, Verdict, failed, output_of
 

@@ -1,21 +1,19 @@
-"""Reads a JUnit XML report: every case at any depth, of any writer; pure.
-
-There is no single schema: suites may be nested, cases may be beside suites, totals are wrong. So
-each `testcase` counts at any place, and the totals of suites are ignored. The judged code writes
-the report: a document type, and with it every entity, is rejected, and so is a report that is too
-large or too deep.
-"""
+"""Reads test reports in JUnit's XML and in the Test Anything Protocol; pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
+from typing import Final
 from xml.parsers import expat
-
-from attrs import define, field
-
-from .test_reports import MAX_CASES, MAX_TEXT_CHARS, Case, Outcome, UnreadableReport
+from attrs import define
+from attrs import field
+from .test_reports import MAX_CASES
+from .test_reports import MAX_TEXT_CHARS
+from .test_reports import Case
+from .test_reports import Outcome
+from .test_reports import UnreadableReport
 
 MAX_REPORT_BYTES: Final = 32 << 20
 _MAX_DEPTH: Final = 100
