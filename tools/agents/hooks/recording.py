@@ -1,12 +1,11 @@
-"""Record an agent program's event in its session; pure except for changing that session."""
+"""Record an agent program's event in its session, and save the session."""
 
-from __future__ import annotations
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ...base.event_log import get_logger
 from ...harness.domain.history_events import (
     BUDGET_CAUSE,
     QUESTION_ENDINGS,
@@ -22,22 +21,19 @@ from ...harness.domain.history_events import (
     SessionPaused,
 )
 from ...harness.domain.session_checks import MAX_GOAL_CHARS, MAX_PATH_CHARS, storable
-from ...harness.events.session_events import SessionEvents
-from ...harness.services.session_recording import SessionChanges
 from ...harness.session_domain import SessionContext, SessionState
 from ..programs.hook_event import AskedQuestion, HookEvent, Moment, Spent
 
 if TYPE_CHECKING:
     from ...harness.session_ports import LocalSessions
 
-# Annotations are evaluated here: as strings, each field's would have to be compiled.
-
-
 MAX_TEXT_CHARS: Final = 8_000
 """How much of a prompt, a last message or a summary is stored: its beginning and its end."""
 _OUTCOMES: Final = {"completed": "answered"}
 """Outcomes whose name differs from the question's status."""
 _LEAST_OF_AN_ID: Final = 8
+_ROUNDS: Final = 8
+"""How often a change is tried while other processes save the session."""
 _NOTHING_NEW: Final = frozenset({"checkpoint", "agent_usage", "agent_started"})
 
 
@@ -288,19 +284,13 @@ def kept_text(text: str) -> str:
     return storable(text.strip())
 
 
-_ROUNDS: Final = 8
-
-
 def change_session(
-    sessions: LocalSessions, session_id: str, change: Callable[[SessionContext], bool]
+    sessions: "LocalSessions", session_id: str, change: Callable[[SessionContext], bool]
 ) -> SessionContext | None:
     """Change a session, and save it if the change asks for that.
 
-    Args:
-        sessions: The sessions.
-        session_id: The session.
-        change: Changes the loaded session and returns whether to save it; called again with the
-            newer session if another process saved meanwhile.
+    `change` changes the loaded session and returns whether to save it; it is called again with the
+    newer session if another process saved meanwhile.
 
     Returns:
         The session as it is stored now; None if it does not exist or `change` was not called.
@@ -310,6 +300,10 @@ def change_session(
         SessionCorrupted: Its file can't be read as a session.
         WriteError: It could not be saved.
     """
+    from ...base.event_log import get_logger  # a call that records nothing does not need these
+    from ...harness.events.session_events import SessionEvents
+    from ...harness.services.session_recording import SessionChanges
+
     changes = SessionChanges(sessions, SessionEvents(get_logger("agentforge.session")))
     last: list[tuple[SessionContext, bool]] = []
 

@@ -1,12 +1,8 @@
-"""The project's own check of a turn's end, if the configuration names one."""
+"""The project's own check of a turn's end, if the configuration names one: run, and recorded."""
 
 from __future__ import annotations
 
 import os
-import shlex
-import signal
-import subprocess
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +18,24 @@ from .settings import read_settings
 
 if TYPE_CHECKING:
     from ...harness.session_ports import LocalSessions
+
+
+EVIDENCE_CHARS: Final = 4_000
+_EVIDENCE_BYTES: Final = 4 * EVIDENCE_CHARS
+
+
+class GateResult(NamedTuple):
+    """The result of the command.
+
+    Attributes:
+        passed: Whether its exit code was 0.
+        summary: The result in one line.
+        evidence: The end of its output; empty if it passed.
+    """
+
+    passed: bool
+    summary: str
+    evidence: str
 
 
 def judge_turn(
@@ -44,8 +58,6 @@ def judge_turn(
     number = gates_since_prompt(session) + 1
     if number > settings.gate_rounds:
         return NOTHING
-    pass  # FOLD
-
     result = run_gate(
         settings.gate,
         data_folder.parent,
@@ -76,24 +88,6 @@ def judge_turn(
     return HookReply(go_on=not_done(result.summary, result.evidence, number=number, most=most))
 
 
-EVIDENCE_CHARS: Final = 4_000
-_EVIDENCE_BYTES: Final = 4 * EVIDENCE_CHARS
-
-
-class GateResult(NamedTuple):
-    """The result of the command.
-
-    Attributes:
-        passed: Whether its exit code was 0.
-        summary: The result in one line.
-        evidence: The end of its output; empty if it passed.
-    """
-
-    passed: bool
-    summary: str
-    evidence: str
-
-
 def run_gate(
     command: str, folder: Path, *, timeout_s: float, environment: Mapping[str, str]
 ) -> GateResult | None:
@@ -102,6 +96,11 @@ def run_gate(
     Returns:
         How it ended, or None if it can't be run; that does not send the agent back to work.
     """
+    import shlex  # what can run programs is slow to load, and few configurations name a check
+    import signal
+    import subprocess
+    import tempfile
+
     try:
         words = shlex.split(command)
     except ValueError:

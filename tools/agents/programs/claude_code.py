@@ -41,6 +41,7 @@ _TEXTS: Final = {
 _TAKES_CONTEXT: Final = frozenset({"SessionStart", "UserPromptSubmit", "PostToolUse"})
 _NOTICE: Final = "<task-notification>"
 """The beginning of a prompt with which the program reports the end of a task to the model."""
+_MAX_FILES: Final = 1000
 
 
 def event_of(payload: Mapping[str, Any], program: str = NAME) -> HookEvent | None:
@@ -105,9 +106,6 @@ def denied(event: HookEvent, reason: str) -> dict[str, Any]:
     """Return the output that denies a tool call."""
     decision = {"permissionDecision": "deny", "permissionDecisionReason": reason}
     return {"hookSpecificOutput": {"hookEventName": event.name, **decision}}
-
-
-_MAX_FILES: Final = 1000
 
 
 def read(files: list[str], meter: Meter) -> None:

@@ -24,6 +24,11 @@ MAX_CONTEXT_CHARS: Final = 7_000
 EVENTS: Final = claude_code.EVENTS
 """The events to register the hook for."""
 takes_context: Final = claude_code.takes_context
+_MAX_FILES: Final = 1000
+_DAYS: Final = 2
+_DEPTH: Final = 3
+"""Levels of folders above the rollouts: year, month and day."""
+_HEAD_BYTES: Final = 4096
 
 
 def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
@@ -54,13 +59,6 @@ def answer_of(event: HookEvent, reply: HookReply) -> dict[str, Any] | None:
     if reply.stop is not None and event.moment is Moment.AFTER_TOOL:
         return {"decision": "block", "reason": reply.stop}
     return claude_code.answer_of(event, reply)
-
-
-_MAX_FILES: Final = 1000
-_DAYS: Final = 2
-_DEPTH: Final = 3
-"""Levels of folders above the rollouts: year, month and day."""
-_HEAD_BYTES: Final = 4096
 
 
 def read(files: list[str], meter: Meter) -> None:

@@ -37,6 +37,8 @@ _CONTEXT: Final = re.compile(r"\A\s*<hook_context>.*?</hook_context>\s*", re.DOT
 _NO_TEXT: Final = "[no response text]"
 _SNAPSHOT: Final = "<state_snapshot>"
 _SNAPSHOT_END: Final = "</state_snapshot>"
+_MAX_FILES: Final = 1000
+_SHORT_ID: Final = 8
 
 
 def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
@@ -121,10 +123,6 @@ def _briefed(event: HookEvent, briefing: str) -> dict[str, Any]:
     *before, (role, content) = event.request
     messages = [*before, (role, f"{content}\n\n{briefing}")]
     return {"messages": [{"role": one, "content": text} for one, text in messages]}
-
-
-_MAX_FILES: Final = 1000
-_SHORT_ID: Final = 8
 
 
 def read(files: list[str], meter: Meter) -> None:

@@ -1,4 +1,7 @@
-"""The agent programs by name; each module is loaded when it is first requested."""
+"""The agent programs by name, and the cost of a conversation from the files that they write.
+
+Each program's module is loaded when it is first requested.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,17 @@ from typing import Any, Final, Protocol, cast
 
 from .hook_event import HookEvent, HookReply
 from .meter import Meter
+
+_MODULES: Final = {
+    "claude-code": "claude_code",
+    "codex": "codex",
+    "gemini": "gemini",
+    "opencode": "opencode",
+}
+PROGRAMS: Final = tuple(_MODULES)
+"""The names of the supported programs."""
+_WITH_FILES: Final = frozenset({"claude-code", "codex", "gemini"})
+"""The programs whose files record usage; other programs report it in their events."""
 
 
 class AgentProgram(Protocol):
@@ -29,16 +43,6 @@ class AgentProgram(Protocol):
         """Return the hook's output, or None for none."""
 
 
-_MODULES: Final = {
-    "claude-code": "claude_code",
-    "codex": "codex",
-    "gemini": "gemini",
-    "opencode": "opencode",
-}
-PROGRAMS: Final = tuple(_MODULES)
-"""The names of the supported programs."""
-
-
 def find_program(name: str) -> AgentProgram | None:
     """Return a program by its name, or None if it is not supported."""
     module = _MODULES.get(name)
@@ -46,7 +50,7 @@ def find_program(name: str) -> AgentProgram | None:
 
 
 class _Files(Protocol):
-    """The interface of the module that reads a program's files."""
+    """The interface of the module of a program that writes files of its conversations."""
 
     def known_files(self, path: str, meter: Meter, conversation: str | None = None) -> list[str]:
         """Return the files of a conversation, from its own file and the meter.
@@ -56,14 +60,6 @@ class _Files(Protocol):
 
     def read(self, files: list[str], meter: Meter) -> None:
         """Read what was added to the files since the last reading."""
-
-
-_FILES: Final = {
-    "claude-code": "claude_transcript",
-    "codex": "codex_rollout",
-    "gemini": "gemini_chats",
-}
-"""The reader of each program's files; other programs report usage in their events."""
 
 
 def read_files(
@@ -101,8 +97,7 @@ def has_read_all(program: str, path: str | None, meter: Meter) -> bool:
 
 
 def _reader_of(program: str) -> _Files | None:
-    module = _FILES.get(program)
-    return None if module is None else cast(_Files, import_module(f".{module}", __package__))
+    return cast(_Files, find_program(program)) if program in _WITH_FILES else None
 
 
 def _size(path: str) -> int:

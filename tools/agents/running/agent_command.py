@@ -1,4 +1,14 @@
-"""The command line of an agent that edits in place, and the state that its program has between calls."""
+"""The command line of an agent that edits in place, and its program's state between calls.
+
+{prompt_file}        the path of a file with the prompt, for programs that do not read it from
+standard input
+{state}              a folder for the program's own state, preserved between calls of the session
+{continue:WORDS}     these words if an earlier call left state there, else nothing: the options
+that make the program continue its conversation
+
+Each answer names the state that the program left then, so a session that is taken back continues
+from the state of that time. If a state can't be saved, the program starts without one.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +19,15 @@ from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+
 from attrs import frozen
+
 from ...base.event_log import get_logger
-from ...base.files import DurableError
-from ...base.files import OsFileSystem
-from ...base.files import discard_tree
-from ...base.files import make_durable_directory
+from ...base.files import DurableError, OsFileSystem, discard_tree, make_durable_directory
 from ...base.files.atomic_file import random_token
 from ...base.files.filesystem import DIRECTORY_FLAGS
 from ...base.files.safe_path import directory_beneath
-from ...base.files.tree_copy import CopyLimits
-from ...base.files.tree_copy import TreeTooLarge
-from ...base.files.tree_copy import copy_tree
+from ...base.files.tree_copy import CopyLimits, TreeTooLarge, copy_tree
 from ...harness.session_layout import AGENT_STATE
 
 PROMPT_FILE: Final = "{prompt_file}"
@@ -53,6 +60,9 @@ _EDITING: Final = MappingProxyType(
     }
 )
 """The words before a model's name, and those after it."""
+LIMITS: Final = CopyLimits(max_entries=10_000, max_bytes=64 << 20, max_depth=32)
+"""The most that is saved of one state."""
+_log = get_logger("agentforge.agents")
 
 
 def editing_command(name: str) -> list[str]:
@@ -110,12 +120,6 @@ def filled_words(
             more = [word]
         filled += [one.replace(PROMPT_FILE, prompt_file).replace(STATE, state) for one in more]
     return filled
-
-
-LIMITS: Final = CopyLimits(max_entries=10_000, max_bytes=64 << 20, max_depth=32)
-"""The most that is saved of one state."""
-
-_log = get_logger("agentforge.agents")
 
 
 @frozen

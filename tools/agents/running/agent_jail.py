@@ -90,7 +90,7 @@ class JailedAgent:
         Args:
             store: Where the sessions are.
             choice: A program by its name, or a command line, split as a shell splits words; no
-                shell runs. It may have the placeholders of `command_words`.
+                shell runs. It may have the placeholders of `agent_command`.
             policy: Limits and visible paths; the jail's default if None. Its network setting is
                 ignored.
             shows_named: Whether it sees the files that its words name by absolute path.

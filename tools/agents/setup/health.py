@@ -1,4 +1,7 @@
-"""Check whether what was installed in the agent programs is still there and works."""
+"""Check whether what was installed in the agent programs is still there and works.
+
+The program itself reports its version; Codex also reports which of our hooks it trusts.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,12 @@ _CLIENT: Final = "agentforge"
 _LIST_ID: Final = 2
 _RUN: Final = frozenset({"managed", "trusted"})
 """Trust values of hooks that run; `untrusted` and `modified` hooks are skipped silently."""
+VERSION_TIMEOUT_S: Final = 10.0
+LIST_TIMEOUT_S: Final = 30.0
+_MAX_VERSION_BYTES: Final = 1 << 16
+_MAX_LIST_BYTES: Final = 4 << 20
+_VERSION: Final = re.compile(r"\d+(?:\.\d+)+(?:[-+][\w.+-]+)?")
+_KEPT_WORDS: Final = 200
 
 
 class ListedHook(NamedTuple):
@@ -149,14 +158,6 @@ def _content(name: str) -> bytes | None:
         return Path(name).read_bytes()
     except OSError:
         return None
-
-
-VERSION_TIMEOUT_S: Final = 10.0
-LIST_TIMEOUT_S: Final = 30.0
-_MAX_VERSION_BYTES: Final = 1 << 16
-_MAX_LIST_BYTES: Final = 4 << 20
-_VERSION: Final = re.compile(r"\d+(?:\.\d+)+(?:[-+][\w.+-]+)?")
-_KEPT_WORDS: Final = 200
 
 
 class SaidVersion(NamedTuple):

@@ -26,6 +26,8 @@ from .json_text import put_in, take_out
 from .manifest import Manifest, Places, Scope, read_manifest, write_manifest
 from .pieces import BEGIN, END, Commands, Pieces
 
+_DISTRIBUTION = "agentforge-sessions"
+
 
 class SetupRefused(AgentForgeError, kind=ErrorKind.REFUSED):
     """An agent program's files can't be changed; nothing was changed."""
@@ -293,9 +295,6 @@ def _write(path: Path, content: bytes) -> None:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-_DISTRIBUTION = "agentforge-sessions"
 
 
 def own_commands(program: str) -> Commands:

@@ -1,4 +1,7 @@
-"""The record of what an installation changed, so that it can be undone: one JSON file each."""
+"""Where agent programs keep their files, and our record of what an installation changed there.
+
+The record is one JSON file for each program and scope; it makes the installation undoable.
+"""
 
 from __future__ import annotations
 

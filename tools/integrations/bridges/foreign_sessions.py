@@ -44,6 +44,15 @@ from ...harness.events.session_events import SessionEvents
 from ...harness.session_domain import DEFAULT_TOKEN_BUDGET
 from ...harness.stream_port import NewEntry, StreamMark
 
+FOREIGN_ID: Final = "foreign-id.json"
+"""The document beside a session with the other SDK's id."""
+SHOWN_AS_CHANGED_AFTER: Final = timedelta(minutes=1)
+"""The last change that a session shows may be this much older than its last write."""
+_REMEMBERED: Final = 1024
+_DELETION_WAIT_S: Final = 10.0
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
 
 class BridgeError(AgentForgeError, kind=ErrorKind.REFUSED):
     """Base of the bridges' errors."""
@@ -75,15 +84,6 @@ class UnreadableEntry(BridgeError, ValueError, kind=ErrorKind.INVALID_FILE):
     message = "the entry at {position} can't be read: {reason}"
     position: int
     reason: str
-
-
-FOREIGN_ID: Final = "foreign-id.json"
-"""The document beside a session with the other SDK's id."""
-SHOWN_AS_CHANGED_AFTER: Final = timedelta(minutes=1)
-"""The last change that a session shows may be this much older than its last write."""
-
-_REMEMBERED: Final = 1024
-_DELETION_WAIT_S: Final = 10.0
 
 
 def opened_sessions(store: LocalSessions | Path | str | None) -> LocalSessions:
@@ -296,10 +296,6 @@ def _name_in(document: bytes) -> str | None:
         return None
     name = found.get("id") if isinstance(found, dict) else None
     return name if isinstance(name, str) else None
-
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
 
 
 async def in_thread(call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -1,4 +1,4 @@
-"""Delivers this process's events to a receiver in the background, and undelivered earlier ones."""
+"""Delivers this process's events to a receiver in the background, and earlier ones."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ _BUSY_PAUSE_S: Final = 0.25
 AWAY_S: Final = 10.0
 """How soon to look again while the store is unreachable, in seconds."""
 _LONGEST_WAIT_S: Final = 300.0
+DRAIN_S: Final = 5.0
+"""How long the end of a process waits for the first try of its deliveries, in seconds."""
 
 
 @define(eq=False)
@@ -173,10 +175,6 @@ class SenderThread:
     def _is_over(self) -> bool:
         until = self._closing_until
         return until is not None and (time.monotonic() >= until)
-
-
-DRAIN_S: Final = 5.0
-"""How long the end of a process waits for the first try of its deliveries, in seconds."""
 
 
 @define(eq=False)

@@ -5,33 +5,27 @@ from __future__ import annotations
 import base64
 import binascii
 from pathlib import Path
-from typing import Any
-from typing import Final
+from typing import Any, Final
+
 from ...base.reading.faults import Faults
 from ...base.reading.fields import Fields
-from ...base.settings.choices import AGENT_MODES
-from ...base.settings.choices import ISOLATIONS
-from ...harness.session_domain import MAX_COUNT
-from ...harness.session_domain import MAX_GOAL_CHARS
-from ..names import NAME_RE
-from ..names import NAME_RULE
-from ..names import path_problem
-from ..workflow import CODE
-from ..workflow import DEFAULT_ANSWER_TOKENS
-from ..workflow import DEFAULT_GATE_DEADLINE_S
-from ..workflow import QUESTIONS
-from ..workflow import TESTS
-from ..workflow import FileGroup
-from ..workflow import Gate
-from ..workflow import Input
-from ..workflow import Phase
-from ..workflow import Script
-from ..workflow import agent_phase_faults
-from .workflow_form import WorkflowForm
-from .workflow_form import at_most
-from .workflow_form import not_utf8
-from .workflow_form import read_limited
-from .workflow_form import seconds
+from ...base.settings.choices import AGENT_MODES, ISOLATIONS
+from ...harness.session_domain import MAX_COUNT, MAX_GOAL_CHARS
+from ..names import NAME_RE, NAME_RULE, path_problem
+from ..workflow import (
+    CODE,
+    DEFAULT_ANSWER_TOKENS,
+    DEFAULT_GATE_DEADLINE_S,
+    QUESTIONS,
+    TESTS,
+    FileGroup,
+    Gate,
+    Input,
+    Phase,
+    Script,
+    agent_phase_faults,
+)
+from .workflow_form import WorkflowForm, at_most, not_utf8, read_limited, seconds
 
 MAX_SCRIPT_BYTES: Final = 1 << 20
 """The largest script, in bytes."""
@@ -41,6 +35,10 @@ MAX_INPUTS_BYTES: Final = 8 << 20
 """The largest total size of a workflow's inputs, in bytes."""
 MAX_FILES: Final = 1000
 """The most inputs of a workflow, and the most artifacts that one phase names."""
+MAX_PROMPT_CHARS: Final = 20_000
+MAX_GROUPS: Final = 20
+_REFUSED_GATE: Final = Gate(kind="script", code="")
+"""Replaces a gate whose fault is already recorded, so that it causes no further one."""
 
 
 class ScriptForm(WorkflowForm):
@@ -226,12 +224,6 @@ class _Targets:
         for path in above:
             self._above.setdefault(path, f"{target!r} of line {line}")
         return None
-
-
-MAX_PROMPT_CHARS: Final = 20_000
-MAX_GROUPS: Final = 20
-_REFUSED_GATE: Final = Gate(kind="script", code="")
-"""Replaces a gate whose fault is already recorded, so that it causes no further one."""
 
 
 class AgentForm(WorkflowForm):

@@ -1,4 +1,4 @@
-"""The rules shared by both forms of a specification."""
+"""The rules shared by both forms of a specification, and the parts that each component gets."""
 
 from __future__ import annotations
 

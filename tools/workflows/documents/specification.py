@@ -1,4 +1,4 @@
-"""A component specification as values: components, what they offer, what must hold for them."""
+"""A component specification as values: components, their files, what they offer, what must hold."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ STATUSES: Final = ("draft", "approved")
 ENTITY_KINDS: Final = ("class", "enum", "exception", "function", "constant", "protocol")
 OTHER_KINDS: Final = ("interface", "type", "struct", "trait", "module", "command", "component")
 """More kinds of what a component offers, in languages other than Python."""
+_PYTHON_TEST: Final = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test)\.py")
 
 
 class InvalidSpecification(HarnessError, kind=ErrorKind.INVALID_FILE):
@@ -209,9 +210,6 @@ class Specification:
             if inside is None or inside == component.lines:
                 kept.append(line)
         return "\n".join(kept) + "\n"
-
-
-_PYTHON_TEST: Final = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test)\.py")
 
 
 def is_in(path: str, place: str) -> bool:

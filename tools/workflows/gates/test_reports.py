@@ -27,6 +27,8 @@ _NO_FAILURE: Final = {
     "skipped": "is skipped; a red test has to run.",
     "unfinished": "did not come to its end; a red test has to fail.",
 }
+MAX_CASES: Final = 200_000
+MAX_TEXT_CHARS: Final = 4_000
 
 
 def wrong_reason(test: Mapping[str, Any], component: Component) -> str | None:
@@ -177,10 +179,6 @@ def named(names: Sequence[str]) -> str:
     """Return the first of some names, and how many more there are."""
     more = len(names) - MAX_NAMED
     return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-MAX_CASES: Final = 200_000
-MAX_TEXT_CHARS: Final = 4_000
 
 
 class Outcome(IntEnum):

@@ -26,6 +26,35 @@ from ..names import path_problem
 
 _MAX_RULES: Final = 2000
 _MAX_RULE_CHARS: Final = 500
+_NAMES: Final = (
+    *(".env", ".env.*", "*.env", ".envrc", ".netrc", "_netrc", ".npmrc", ".yarnrc", ".yarnrc.yml"),
+    *(".pypirc", ".pgpass", ".my.cnf", ".htpasswd", ".git-credentials", ".dockercfg", ".boto"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.asc"),
+    *("*.gpg", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*", "*.ovpn", "*.jwk"),
+    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "credentials", "credentials.*"),
+    *("*_credentials.*", "*-credentials.*", "secret", "secrets", "secret.*", "secrets.*"),
+    *("*.secret", "*.secrets", "*_secret.*", "*_secrets.*", "client_secret*.json", "kubeconfig"),
+    *("service-account*.json", "service_account*.json", ".vault_pass*", "*.token", "auth.json"),
+)
+_HARMLESS: Final = (".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub")
+_FOLDERS: Final = frozenset(
+    {".aws", ".azure", ".docker", ".gcloud", ".gnupg", ".kube", ".ssh", "secrets", ".secrets"}
+)
+_KEY: Final = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+MAX_FILE_BYTES: Final = 512 * 1024
+"""The largest file that is read, in bytes."""
+MAX_ENTRIES: Final = 50_000
+"""The most entries that a walk visits."""
+LINK: Final = "is a symbolic link, which is not followed"
+_MAX_DEPTH: Final = 32
+_MAX_IGNORE_BYTES: Final = 64 * 1024
+_NEVER: Final = frozenset(
+    {
+        *(".git", ".hg", ".svn", ".agentforge", "node_modules", ".venv", "venv", "__pycache__"),
+        *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".tox", ".nox", ".eggs"),
+        *(".idea", ".vscode", ".ds_store"),
+    }
+)
 
 
 @frozen
@@ -68,23 +97,6 @@ def _rule(line: str) -> _Rule | None:
     return _Rule(pattern, negated, directories, anchored) if pattern else None
 
 
-_NAMES: Final = (
-    *(".env", ".env.*", "*.env", ".envrc", ".netrc", "_netrc", ".npmrc", ".yarnrc", ".yarnrc.yml"),
-    *(".pypirc", ".pgpass", ".my.cnf", ".htpasswd", ".git-credentials", ".dockercfg", ".boto"),
-    *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.asc"),
-    *("*.gpg", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*", "*.ovpn", "*.jwk"),
-    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "credentials", "credentials.*"),
-    *("*_credentials.*", "*-credentials.*", "secret", "secrets", "secret.*", "secrets.*"),
-    *("*.secret", "*.secrets", "*_secret.*", "*_secrets.*", "client_secret*.json", "kubeconfig"),
-    *("service-account*.json", "service_account*.json", ".vault_pass*", "*.token", "auth.json"),
-)
-_HARMLESS: Final = (".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub")
-_FOLDERS: Final = frozenset(
-    {".aws", ".azure", ".docker", ".gcloud", ".gnupg", ".kube", ".ssh", "secrets", ".secrets"}
-)
-_KEY: Final = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
-
-
 def looks_secret(path: str) -> bool:
     """Return whether a path looks like that of a secret, by its name or a folder above."""
     *folders, name = path.lower().split("/")
@@ -96,22 +108,6 @@ def looks_secret(path: str) -> bool:
 def holds_private_key(data: bytes) -> bool:
     """Return whether a file's content contains the beginning of a private key."""
     return _KEY.search(data) is not None
-
-
-MAX_FILE_BYTES: Final = 512 * 1024
-"""The largest file that is read, in bytes."""
-MAX_ENTRIES: Final = 50_000
-"""The most entries that a walk visits."""
-LINK: Final = "is a symbolic link, which is not followed"
-_MAX_DEPTH: Final = 32
-_MAX_IGNORE_BYTES: Final = 64 * 1024
-_NEVER: Final = frozenset(
-    {
-        *(".git", ".hg", ".svn", ".agentforge", "node_modules", ".venv", "venv", "__pycache__"),
-        *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".tox", ".nox", ".eggs"),
-        *(".idea", ".vscode", ".ds_store"),
-    }
-)
 
 
 @frozen

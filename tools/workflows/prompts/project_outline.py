@@ -1,18 +1,23 @@
-"""What an agent is shown of files without their texts: the tree of names, and a module's public names; pure."""
+"""What an agent is shown of files without their texts: names as a tree, and a module's signatures.
+
+Pure: no module is imported.
+"""
 
 from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
-from attrs import define
-from attrs import field
+
+from attrs import define, field
+
 from ...base.errors import counted
 
 _DEEPEST: Final = 40
 _MORE: Final = "… and {count:,} more\n"
+_MAX_DOC_CHARS: Final = 120
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @define
@@ -79,10 +84,6 @@ def _lines(folder: _Folder, depth: int, indent: str) -> Iterator[str]:
             yield f"{indent}{name}/ ({counted(below.count, 'file')})\n"
     for name in sorted(folder.files):
         yield f"{indent}{name}\n"
-
-
-_MAX_DOC_CHARS: Final = 120
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def parse_module(source: str) -> ast.Module | None:

@@ -1,5 +1,6 @@
-"""The spans of a run: its phases, and its agent's calls, without prompts or answers.
+"""The trace that a session's runs continue, and the spans of a run: its phases and agent's calls.
 
+No span has a prompt or an answer.
 A call's span follows the GenAI semantic conventions of OpenTelemetry.
 """
 
@@ -24,6 +25,7 @@ from ..agents.port import AgentIdentity, AgentRequest, PhaseAgent, TokenUsage
 if TYPE_CHECKING:
     from ...base.tracing.current import Span
     from ...base.tracing.port import Carrier
+_log = get_logger("agentforge.telemetry")
 
 
 class PhaseSpans(ExitStack):
@@ -92,9 +94,6 @@ def measure_usage(span: Span, usage: TokenUsage) -> None:
     span.set(Attribute.USAGE_ESTIMATED, usage.estimated)
     span.measure(TOKEN_USAGE, usage.input_tokens, {Attribute.TOKEN_TYPE: "input"})
     span.measure(TOKEN_USAGE, usage.output_tokens, {Attribute.TOKEN_TYPE: "output"})
-
-
-_log = get_logger("agentforge.telemetry")
 
 
 @contextmanager
