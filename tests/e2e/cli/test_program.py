@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.entrypoints.cli.output.exit_codes import ExitCode
+from agentforge_sessions.entrypoints.cli.output.errors import ExitCode
 from tests.e2e.cli.conftest import DEADLINE_S, Installed
 from tests.support.clock import START
 from tests.support.mounts import mounted_tmpfs

@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from agentforge_sessions.entrypoints.cli.main import app
-from agentforge_sessions.entrypoints.cli.output.exit_codes import ExitCode
+from agentforge_sessions.entrypoints.cli.output.errors import ExitCode
 
 GROUPS = ("prune", "sandbox", "store", "webhooks")
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"

@@ -6,7 +6,7 @@ import pytest
 
 from agentforge_sessions.base.errors import AgentForgeError, AmbiguousId, ErrorKind
 from agentforge_sessions.base.files import LockTimeout, ReadError, RemovalError, WriteError
-from agentforge_sessions.entrypoints.cli.output.exit_codes import ExitCode, exit_code_of
+from agentforge_sessions.entrypoints.cli.output.errors import ExitCode, exit_code_of
 from agentforge_sessions.harness import (
     InvalidSession,
     InvalidSessionId,

@@ -11,8 +11,8 @@ import pytest
 import typer
 from typer.core import TyperOption, build_runtime_param
 
-from agentforge_sessions.entrypoints.cli.conversions import spare_conversions
 from agentforge_sessions.entrypoints.cli.main import app
+from agentforge_sessions.entrypoints.cli.on_demand import spare_conversions
 from tests.unit.cli.conftest import CommandLine
 
 STARTED = """

@@ -19,8 +19,7 @@ from .context import BASE_VARIABLE, OBJECTS_VARIABLE, STORE_VARIABLE, Cli, Outsi
 from .default_sessions import default_base
 from .on_demand import GroupOnDemand, commands_in
 from .options import flag, misuse, option
-from .output.errors import Interrupted, OutputLost
-from .output.exit_codes import ExitCode, GuestExit, epilog, exit_code_of
+from .output.errors import ExitCode, GuestExit, Interrupted, OutputLost, epilog, exit_code_of
 from .output.output import Output, discard, public_fields, remark
 from .output.text import counted_of, safe_lines
 
@@ -40,7 +39,7 @@ _LISTED: Final = (
     ("run", "work.work", "Run a workflow in a new session."),
     ("resume", "work.work", "Resume a session after a pause, a failure or a crash."),
     ("retry", "work.work", "Begin another attempt at a session's failed phase."),
-    ("submit", "work.submit:group", "Have the workers run a workflow, or an agent's work."),
+    ("submit", "work.fleet:group", "Have the workers run a workflow, or an agent's work."),
     ("worker", "work.fleet", "Run the sessions that were submitted."),
     ("workers", "work.fleet", "List the workers of the fleet."),
     ("jobs", "work.fleet", "List what the fleet runs, and what waits or failed."),

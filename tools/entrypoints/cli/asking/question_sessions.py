@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ..context import Cli
-from ..given_files import read_given_text
-from ..options import QuestionPlace, argument, misuse, questions_directory
+from ..options import QuestionPlace, argument, misuse, questions_directory, read_given_text
 from ..output.documents import selected
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from ..... import prune
 from .....base.errors import AgentForgeError
 from .....sandbox.prune_target import prune_events
 from ...context import Cli
-from ...output.errors import Interrupted, OutputLost
-from ...output.exit_codes import ExitCode, exit_code_of
+from ...output.errors import ExitCode, Interrupted, OutputLost, exit_code_of
 from ...output.text import counted
 from . import view
 from .options import outside_of

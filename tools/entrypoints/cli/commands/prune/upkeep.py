@@ -16,8 +16,7 @@ from .....prune.removal.private_directory import TRASH
 from ...context import Cli
 from ...options import QUESTIONS_OPTION, Yes, argument, flag
 from ...output.documents import selected
-from ...output.errors import NoSessionToPin
-from ...output.exit_codes import ExitCode
+from ...output.errors import ExitCode, NoSessionToPin
 from ...output.text import age_text, counted, moment_text
 from .options import (
     ROOT_OPTION,

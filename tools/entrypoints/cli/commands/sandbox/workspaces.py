@@ -18,8 +18,7 @@ from .....base.identifiers import completions
 from .....sandbox.session_workspaces.session_files import MAX_READ_BYTES
 from .....sandbox.session_workspaces.session_paths import validate_session_id
 from ...context import Cli
-from ...given_files import read_given
-from ...options import argument, flag, option
+from ...options import argument, flag, option, read_given
 from ...output.errors import (
     SandboxSessionNotFound,
     WorkspaceFileMissing,

@@ -12,7 +12,7 @@ from ..... import prune, sandbox
 from ...context import Cli
 from ...options import Yes, flag, option
 from ...output.documents import selected
-from ...output.exit_codes import ExitCode
+from ...output.errors import ExitCode
 from ...output.text import State, counted_of
 from ...running.running import sandbox_progress
 from ..prune.options import KindOptions
