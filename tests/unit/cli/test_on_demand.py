@@ -95,7 +95,7 @@ def test_a_command_loads_what_it_needs_alone(agentforge: CommandLine) -> None:
 def test_a_list_of_commands_loads_none_of_them(words: tuple[str, ...]) -> None:
     loaded = loaded_by(*words, "--help")
     prefix = "agentforge_sessions.entrypoints.cli.commands."
-    own = {"prune": {"group", "options"}, "sandbox": {"group"}, "submit": {"submit", "fleet"}}
+    own = {"prune": {"group"}, "sandbox": {"group"}, "submit": {"fleet"}}
     found = {name.removeprefix(prefix) for name in loaded if name.startswith(prefix)}
     modules = {name.partition(".")[2] for name in found} - {""}
     assert modules == (own[words[0]] if words else set())

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.entrypoints.cli.asking.question_answers import parse_line
+from agentforge_sessions.entrypoints.cli.asking import parse_line
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
 from agentforge_sessions.questions.files.wire import question_document

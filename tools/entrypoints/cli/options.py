@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 QUESTIONS_OPTION: Final = "--questions"
 """Option of every command that works with question sessions."""
+CHECKPOINT: Final = (
+    "a checkpoint's number, the beginning of its snapshot's id, a phase, or an attempt as green-2"
+)
+"""Ways to name a checkpoint, for help."""
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _PART: Final = r"(?:\d{1,12}(?:\.\d{1,6})?)[smhdw]"
 _SIZE: Final = re.compile(r"(?i)(\d{1,15})\s*(?:(k|m|g|t)(i?)b?|b)?")

@@ -14,7 +14,7 @@ import typer
 from attrs import frozen
 
 from ..... import questions
-from ...asking.question_sessions import question_sessions, read_json, session_document
+from ...asking import question_sessions, read_json, session_document
 from ...context import Cli
 from ...options import QuestionPlace, argument, flag, misuse, option
 from ...output.errors import ExitCode

@@ -18,7 +18,6 @@ from ...context import Cli
 from ...output.errors import ExitCode, Interrupted, OutputLost, exit_code_of
 from ...output.text import counted
 from . import view
-from .options import outside_of
 from .view import Work
 
 
@@ -93,7 +92,7 @@ def _look(cli: Cli, works: Sequence[Work], disposal: prune.Disposal, *, dry_run:
                 dry_run=True,
                 disposal=disposal,
                 observer=prune_events(work.name) if dry_run else None,
-                outside=_freeing(outside_of(cli), freed),
+                outside=_freeing(prune.Outside(clock=cli.outside.clock), freed),
             )
         except prune.PruneError as error:
             if len(works) == 1:
@@ -126,7 +125,7 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: prune.Disposal) -> None:
                     only=work.removals,
                     disposal=disposal,
                     observer=prune_events(work.name),
-                    outside=outside_of(cli),
+                    outside=prune.Outside(clock=cli.outside.clock),
                 )
             except prune.PruneError as error:
                 if len(works) == 1:

@@ -18,7 +18,7 @@ from ...output.documents import selected
 from ...output.errors import ExitCode, GuestExit, Interrupted
 from ...output.text import some_of
 from ...running.sandbox_shell import GuestOutput, Shell, run_cancellable
-from .workspaces import Place, WorkspaceRoot, find_place, read_local
+from .files import Place, WorkspaceRoot, find_place, read_local
 
 _TRAPS: Final = {
     "deadline": "it ran for longer than its deadline",
