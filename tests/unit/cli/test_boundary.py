@@ -11,44 +11,6 @@ from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionStore
 from tests.unit.cli.conftest import CommandLine
 
-COMMANDS = [
-    "run",
-    "resume",
-    "retry",
-    "list",
-    "show",
-    "log",
-    "brief",
-    "artifacts",
-    "pause",
-    "abort",
-    "complete",
-    "budget",
-    "cleanup",
-    "setup",
-    "doctor",
-]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_and_json(agentforge: CommandLine, command: str) -> None:
-    ended = agentforge(command, "--help")
-    assert ended.code == 0
-    assert "--json" in ended.out
-
-
-def test_help_names_every_command_and_every_exit_code(agentforge: CommandLine) -> None:
-    out = agentforge("--help").out
-    for command in COMMANDS:
-        assert f"\n  {command} " in out
-    for line in (
-        "0  done",
-        "3  there is no such session, or nothing else of the name that was given",
-        "9  the sandbox can't run code",
-        "130  interrupted with Ctrl-C",
-    ):
-        assert f"{line}\n" in out
-
 
 def test_no_command_is_help(agentforge: CommandLine) -> None:
     ended = agentforge()

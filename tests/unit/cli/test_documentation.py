@@ -91,14 +91,6 @@ def test_every_command_fits_its_line_in_the_list_of_commands() -> None:
             assert not one.get_short_help_str(limit=room).endswith("..."), name
 
 
-def test_no_usage_has_its_brackets_twice() -> None:
-    group = typer.main.get_command(app)
-    for listed in (group, *(group.commands[name] for name in GROUPS)):
-        for name, one in listed.commands.items():
-            usage = one.get_usage(typer.Context(one, info_name=name))
-            assert "[[" not in usage, usage
-
-
 def test_every_address_that_a_reader_copies_asks_for_the_servers_certificate() -> None:
     """An address in an output has no options; only those that are given to something count."""
     root = DOCUMENT.parents[1]

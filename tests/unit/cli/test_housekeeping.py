@@ -11,7 +11,6 @@ import pytest
 
 from agentforge_sessions.entrypoints.cli.checks import checks, directory_checks
 from agentforge_sessions.entrypoints.cli.checks.findings import Status
-from agentforge_sessions.harness import SessionManager
 from tests.unit.cli.conftest import CommandLine
 
 # --------------------------------------------------------------------------------------- cleanup
@@ -65,54 +64,6 @@ def test_cleanup_shows_what_would_go_and_asks(
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
     assert agentforge("cleanup").code == 0
     assert len(agentforge.store.list_sessions()) == 4
-
-
-def test_cleanup_that_can_ask_nobody_deletes_nothing(
-    agentforge: CommandLine, mixed: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
-    assert agentforge("cleanup").code == 2
-    assert agentforge("cleanup", "--json").document["error"]["type"] == "ConfirmationNeeded"
-    assert set(agentforge.store.list_sessions()) == set(mixed.values())
-
-
-def test_a_dry_run_deletes_nothing(agentforge: CommandLine, mixed: dict[str, str]) -> None:
-    ended = agentforge("cleanup", "--dry-run")
-    assert ended.code == 0
-    assert ended.out.endswith("Nothing was removed: this was a dry run.\n")
-    document = agentforge("cleanup", "--dry-run", "--older-than", "0d", "--json").document
-    assert set(document["kinds"]["harness"]["deleted"]) == {
-        mixed[name] for name in ("completed", "aborted", "recent")
-    }
-    assert document["dry_run"]
-    assert len(agentforge.store.list_sessions()) == 6
-
-
-def test_cleanup_counts_the_workspace(agentforge: CommandLine) -> None:
-    session_id = agentforge.new()
-    agentforge.manager(session_id).complete()
-    workspace = agentforge.store.workspace_path(session_id)
-    (workspace / "deep").mkdir(parents=True)
-    (workspace / "deep" / "file").write_bytes(bytes(3 * 1024 * 1024))
-    (workspace / "link").symlink_to("/etc")
-    assert "3.0 MB" in agentforge("cleanup", "--older-than", "0d", "--dry-run").out
-
-
-def test_cleanup_with_nothing_to_do_asks_nothing(agentforge: CommandLine) -> None:
-    ended = agentforge("cleanup")
-    assert (ended.code, ended.out) == (0, "There are no sessions here.\n")
-    assert agentforge("cleanup", "--json").document["kinds"] == {}
-
-
-def test_cleanup_never_deletes_what_is_open_again(
-    agentforge: CommandLine, mixed: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    everything = sorted(mixed.values())
-    monkeypatch.setattr(SessionManager, "cleanup_old_sessions", lambda *_, **__: everything)
-    agentforge("cleanup", "--yes")
-    assert {mixed[name] for name in ("active", "paused", "unreadable")} <= set(
-        agentforge.store.list_sessions()
-    )
 
 
 def test_cleanup_keeps_what_changed_since_it_was_shown(
