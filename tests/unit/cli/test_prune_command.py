@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import io
 import json
 import os
 import shutil
@@ -28,7 +27,7 @@ from agentforge_sessions.sandbox.session_workspaces.session_metadata import (
 from tests.support.listing import names_in
 from tests.support.mounts import mounted_tmpfs
 from tests.support.trusting import trusted
-from tests.unit.cli.conftest import CommandLine, Ended
+from tests.unit.cli.conftest import CommandLine, Ended, Terminal
 
 Prune = Callable[..., Ended]
 OPTIONS = ("--option", "this", "--option", "that")
@@ -68,13 +67,8 @@ def made(agentforge: CommandLine, workspaces: Path) -> Callable[..., str]:
     return make
 
 
-class Person(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def says(word: str, patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(sys, "stdin", Person(f"{word}\n"))
+    patched.setattr(sys, "stdin", Terminal(f"{word}\n"))
 
 
 def there(workspaces: Path) -> list[str]:
@@ -464,7 +458,7 @@ def test_options_of_prune_before_one_of_its_commands_are_refused(
     assert os.listdir(workspaces) == [old]
 
 
-class Meanwhile(Person):
+class Meanwhile(Terminal):
     """A person who says yes after something else happened."""
 
     def __init__(self, act: Callable[[], object]) -> None:
