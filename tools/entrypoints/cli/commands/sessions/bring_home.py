@@ -35,7 +35,7 @@ from ...signatures import given
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from .....base.files.tree_changes import FileChange, TreeChanges
+    from .....base.files.trees import FileChange, TreeChanges
     from .....questions import QuestionSessions
 
 _AT: Final = option(
