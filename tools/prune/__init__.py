@@ -55,8 +55,8 @@ else:
     __getattr__ = on_first_use(
         __name__,
         {
-            "archive.archive_writer": "TarArchiver",
-            "records.audit_log": "read_audit",
+            "archive_writer": "TarArchiver",
+            "audit_log": "read_audit",
             "engine": "prune",
             "errors": "InvalidPolicy NotInTrash PruneBusy "
             "PruneError PruneRootMissing PruneRootUnusable SessionInTheWay",
@@ -70,7 +70,7 @@ else:
             "ports": "Archiver Dated Disposal PruneObserver PruneSource PruneTarget Removed "
             "StoredSessions Undatable",
             "removal.trash": "TrashRecord list_trash list_unrecorded restore_from_trash",
-            "archive.archive_reader": "restore_archive",
+            "archive_reader": "restore_archive",
         },
     )
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import asdict, evolve
 
 from ..base.settings.choices import ISOLATIONS
-from ..fleet.opening import open_database
-from ..fleet.stores import is_database
+from ..fleet.stores import is_database, open_database
 from ..harness import SessionManager, SessionState
 from ..harness.lazy import Lazy
 from ..integrations.observers.observing import configured_observers

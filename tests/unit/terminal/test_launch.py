@@ -10,7 +10,7 @@ import pytest
 
 from agentforge_sessions.base.errors import ExtraMissing
 from agentforge_sessions.entrypoints.cli.main import run
-from agentforge_sessions.entrypoints.cli.output.exit_codes import exit_code_of
+from agentforge_sessions.entrypoints.cli.output.errors import exit_code_of
 from agentforge_sessions.entrypoints.terminal import (
     NoTerminal,
     TerminalFailed,
