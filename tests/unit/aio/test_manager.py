@@ -15,8 +15,7 @@ import pytest
 
 from agentforge_sessions.base.cancellation import cancellable_sleep
 from agentforge_sessions.entrypoints.aio import AsyncSessionManager
-from agentforge_sessions.entrypoints.aio.faces import PREFETCHED, Prefetching
-from agentforge_sessions.entrypoints.aio.turns import SHORT_CALLS, Turns
+from agentforge_sessions.entrypoints.aio.faces import PREFETCHED, SHORT_CALLS, Prefetching, Turns
 from agentforge_sessions.harness import (
     NoActiveSession,
     PhaseResult,

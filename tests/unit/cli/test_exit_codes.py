@@ -260,7 +260,7 @@ CODES = {
     },
     70: {
         "entrypoints.mcp_server.errors.InvalidArguments",
-        "entrypoints.mcp_server.transports.http_times.BodyTooSlow",
+        "entrypoints.mcp_server.transports.http_limits.BodyTooSlow",
         "entrypoints.mcp_server.server.ServerStopping",
         "entrypoints.terminal.drafts.draft_store.DraftUnreadable",
         "entrypoints.terminal.errors.TerminalFailed",

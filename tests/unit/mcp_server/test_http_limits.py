@@ -22,9 +22,9 @@ from agentforge_sessions.entrypoints.mcp_server.transports.http import (
     listening,
 )
 from agentforge_sessions.entrypoints.mcp_server.transports.http_guard import HttpSettings
-from agentforge_sessions.entrypoints.mcp_server.transports.http_sessions import HttpSessions
-from agentforge_sessions.entrypoints.mcp_server.transports.http_times import (
+from agentforge_sessions.entrypoints.mcp_server.transports.http_limits import (
     BodyTooSlow,
+    HttpSessions,
     in_time,
     protocol_with,
 )

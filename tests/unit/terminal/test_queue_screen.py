@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from agentforge_sessions.entrypoints.terminal.question_queue import WaitingSession
-from agentforge_sessions.entrypoints.terminal.screens.queue_view import cursor_after, row_text
+from agentforge_sessions.entrypoints.terminal.screens.queue_screen import cursor_after, row_text
 from agentforge_sessions.questions import Option, Question, SessionStatus
 from tests.support.question_queue import CHECKS, START, STORAGE, FakeQueue, session_id
 from tests.unit.terminal.conftest import Sitting

@@ -7,7 +7,7 @@ import io
 import os
 import threading
 
-from agentforge_sessions.entrypoints.worker.parent import Parent
+from agentforge_sessions.entrypoints.worker.process import Parent
 
 
 def test_what_the_worker_asks_is_heard_in_order_until_it_has_ended() -> None:
