@@ -30,7 +30,7 @@ from ..base.settings.privacy import read_privacy
 from ..base.tracing import Attribute, Traced, traced
 from ..harness import SessionManager, SessionNotFound
 from ..harness.domain.session_data import SessionLabels
-from ..harness.domain.session_notices import RunStarted
+from ..harness.domain.session_observer import RunStarted
 from ..harness.events.session_spans import trace_attachment
 from .agents.port import AgentChoice, PhaseAgent
 from .errors import NoAgent
@@ -45,8 +45,8 @@ from .run.phase_gates import PhaseGates
 from .run.progress import why_stopped
 from .run.run_lock import LedSession, require_open, run_lock
 from .run.run_loop import Run, outcome_of
+from .run.run_spans import traced_run
 from .run.script_attempt import ScriptAttempts
-from .session_trace import traced_run
 from .workflow import Workflow
 
 _log: Final = get_logger("agentforge.workflow")

@@ -18,7 +18,7 @@ from ....base.plugins import Plugin, PluginUnusable, foreign_plugins
 from ..context import DIRECT_VARIABLE, Cli
 from ..output.text import counted, counted_of, some_of
 from .agent_program_checks import AgentProgramChecks
-from .configured_checks import configured_checks
+from .configured_checks import check_webhooks, configured_checks
 from .directory_checks import (
     check_base,
     check_digests,
@@ -28,7 +28,6 @@ from .directory_checks import (
     check_space,
 )
 from .findings import Check, Finding, fail, ok, warn
-from .webhook_checks import check_webhooks
 
 if TYPE_CHECKING:
     from ....harness.session_ports import LocalSessions, SessionRepository
@@ -162,8 +161,7 @@ def check_plugins(plugins: Callable[[], Sequence[Plugin]] = foreign_plugins) -> 
 def check_configuration() -> Finding:
     """Check that all sections of the project's configuration can be used."""
     from ....base.settings.configuration import checked_configuration
-    from ....base.settings.configuration_file import read_configuration_file
-    from ....base.settings.errors import InvalidConfiguration
+    from ....base.settings.configuration_file import InvalidConfiguration, read_configuration_file
     from ....questions.config import config_of
 
     try:
@@ -207,7 +205,7 @@ def check_store(store: SessionRepository, database: str | None) -> Finding:
     """
     if database is None:
         return ok(f"files in {store.where}")
-    from ....fleet.opening import store_status
+    from ....fleet.stores import store_status
 
     found = store_status(database)
     at = f"{found.store}: PostgreSQL {found.server}, migration {found.found} of {found.needed}"

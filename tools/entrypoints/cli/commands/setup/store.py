@@ -12,15 +12,14 @@ from typing import Any, Final
 import typer
 
 from ..... import harness, prune
-from .....fleet.opening import migrate_store, store_status
-from .....fleet.stores import is_elsewhere, open_sessions
+from .....fleet.stores import is_elsewhere, migrate_store, open_sessions, store_status
 from .....harness.session_ports import LocalSessions, require_own
 from .....harness.store.session_copy import CopiedSession, CopyOutcome, copy_sessions
 from ...context import STORE_VARIABLE, Cli
 from ...on_demand import commands_in, new_group
 from ...options import argument, flag, misuse, option
 from ...output.documents import error_document, selected
-from ...output.exit_codes import ExitCode
+from ...output.errors import ExitCode
 from ...output.text import counted
 
 _STAYS: Final = (
