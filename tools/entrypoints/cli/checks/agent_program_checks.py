@@ -23,8 +23,7 @@ from .findings import Finding, ok, warn
 if TYPE_CHECKING:
     from ....agents.hooks.session_lookup import Candidates
     from ....agents.programs.registry import AgentProgram
-    from ....agents.setup.health import Installed
-    from ....agents.setup.self_report import HookTrust
+    from ....agents.setup.health import HookTrust, Installed
     from ....harness.session_domain import SessionContext
 
 _CREATE: Final = "agents.create"
