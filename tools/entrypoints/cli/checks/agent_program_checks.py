@@ -23,8 +23,7 @@ from .findings import Finding, ok, warn
 if TYPE_CHECKING:
     from ....agents.hooks.session_lookup import Candidates
     from ....agents.programs.registry import AgentProgram
-    from ....agents.setup.health import Installed
-    from ....agents.setup.self_report import HookTrust
+    from ....agents.setup.health import HookTrust, Installed
     from ....harness.session_domain import SessionContext
 
 _CREATE: Final = "agents.create"
@@ -154,14 +153,14 @@ class AgentProgramChecks:
     @cached_property
     def _installed(self) -> list[Installed]:
         from ....agents.setup.health import installed_programs
-        from ....agents.setup.places import Places
+        from ....agents.setup.manifest import Places
 
         return installed_programs(Places(Path.home(), self.folder, self.environment))
 
     @cached_property
     def _trust(self) -> HookTrust | None:
         """Whether Codex trusts our hooks; None if it has none or can't be asked."""
-        from ....agents.setup.self_report import codex_trust, find_command
+        from ....agents.setup.health import codex_trust, find_command
 
         commands = [one for each in self._installed_in(codex.NAME) for one in each.commands]
         program = find_command(codex.COMMAND, self.environment) if commands else None
@@ -192,7 +191,7 @@ class AgentProgramChecks:
 
     def check_versions(self) -> Finding | None:
         """Compare the programs' versions with the tested ones; None if no program is used."""
-        from ....agents.setup.self_report import find_command, said_version
+        from ....agents.setup.health import find_command, said_version
 
         shown, silent = [], []
         for program in self._used():

@@ -175,9 +175,9 @@ def ui(
     prune would remove, and the workers and jobs of a fleet. Needs the extra `ui`. The address that
     it prints can be used once; Enter prints another. With --json each is written as JSON.
     """
-    from ....enter_key import standard_input
+    from ....loopback import standard_input
     from ....ui import DEFAULT_PORT, UiPlaces, run_ui
-    from ....ui.browser import in_browser
+    from ....ui.launch import in_browser
 
     places = UiPlaces(
         sessions=cli.base,

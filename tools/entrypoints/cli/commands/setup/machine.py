@@ -10,11 +10,9 @@ import typer
 from attrs import asdict, frozen
 
 from .....agents.setup import installation
-from .....agents.setup.installation import Step, manifest_path
-from .....agents.setup.manifest import read_manifest
-from .....agents.setup.own_commands import own_commands
+from .....agents.setup.installation import Step, manifest_path, own_commands
+from .....agents.setup.manifest import Places, Scope, read_manifest
 from .....agents.setup.pieces import PIECES
-from .....agents.setup.places import Places, Scope
 from ....hook import main as hook_main
 from ...context import Cli
 from ...options import argument, flag, misuse, option

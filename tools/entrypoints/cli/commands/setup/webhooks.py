@@ -11,8 +11,12 @@ import typer
 
 from .....harness.domain.session_observer import SessionEvent, WebhookTest
 from .....integrations.observers.delivery import Delivery
-from .....integrations.observers.errors import UnknownWebhook, WebhookUnreached
-from .....integrations.observers.observing import check_patterns, senders
+from .....integrations.observers.observing import (
+    UnknownWebhook,
+    WebhookUnreached,
+    check_patterns,
+    senders,
+)
 from .....integrations.observers.webhook_sender import BEGIN_S, WebhookSender
 from ...context import Cli
 from ...on_demand import commands_in, new_group
