@@ -15,7 +15,7 @@ from attrs import define, field
 
 from agentforge_sessions.entrypoints.cli.context import Outside
 from agentforge_sessions.entrypoints.cli.main import run
-from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
+from agentforge_sessions.harness import PhaseResult, SessionContext, SessionManager, SessionStore
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -122,6 +122,12 @@ class CommandLine:
         session = manager.current_session
         assert session is not None
         return session.session_id
+
+    def session(self, session_id: str) -> SessionContext:
+        """The session as it is saved."""
+        found = self.store.load(session_id)
+        assert found is not None
+        return found
 
     def corrupt(self, session_id: str, content: bytes = b"state: [unclosed\n") -> Path:
         path = self.store.session_path(session_id)

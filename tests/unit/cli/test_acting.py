@@ -9,13 +9,6 @@ import pytest
 from agentforge_sessions.harness import SessionConflict, SessionManager, SessionState
 from tests.unit.cli.conftest import CommandLine, Ended, Terminal
 
-
-def state_of(agentforge: CommandLine, session_id: str) -> SessionState:
-    session = agentforge.store.load(session_id)
-    assert session is not None
-    return session.state
-
-
 # ------------------------------------------------------------------------- pause, abort, complete
 
 
@@ -27,8 +20,7 @@ def test_pause_keeps_the_reason_and_says_how_to_go_on(agentforge: CommandLine) -
         f"Session {session_id} is paused.\n"
         f"To go on: agentforge --base {agentforge.base} resume {session_id}\n"
     )
-    session = agentforge.store.load(session_id)
-    assert session is not None
+    session = agentforge.session(session_id)
     assert session.state is SessionState.PAUSED
     assert (session.history[-1].action, session.history[-1].details) == ("session_paused", "lunch")
 
@@ -44,15 +36,14 @@ def test_the_next_command_leaves_out_a_base_that_the_environment_names(
 def test_complete_ends_a_session_well(agentforge: CommandLine) -> None:
     session_id = agentforge.new()
     assert agentforge("complete", session_id[-8:]).out == f"Session {session_id} is completed.\n"
-    assert state_of(agentforge, session_id) is SessionState.COMPLETED
+    assert agentforge.session(session_id).state is SessionState.COMPLETED
 
 
 def test_abort_with_yes_asks_nothing(agentforge: CommandLine) -> None:
     session_id = agentforge.new()
     ended = agentforge("abort", session_id, "--yes", "-r", "no use")
     assert (ended.code, ended.out, ended.err) == (0, f"Session {session_id} is aborted.\n", "")
-    session = agentforge.store.load(session_id)
-    assert session is not None
+    session = agentforge.session(session_id)
     assert session.history[-1].details == "no use"
 
 
@@ -80,7 +71,7 @@ def test_abort_asks_and_takes_only_yes_for_yes(
     assert ended.code == code
     assert f"Abort session {session_id} for good? [y/N] " in ended.err
     assert "y/N" not in ended.out
-    assert state_of(agentforge, session_id) is state
+    assert agentforge.session(session_id).state is state
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
@@ -92,7 +83,7 @@ def test_abort_that_can_ask_nobody_does_nothing(
     ended = agentforge("abort", session_id, *options)
     assert ended.code == 2
     assert "Add --yes" in (ended.document["error"]["message"] if options else ended.err)
-    assert state_of(agentforge, session_id) is SessionState.ACTIVE
+    assert agentforge.session(session_id).state is SessionState.ACTIVE
 
 
 @pytest.mark.parametrize("command", [["pause"], ["complete"], ["abort", "--yes"]])
@@ -158,8 +149,7 @@ def test_a_persons_word_is_repeated_after_a_conflict(
     ended = agentforge("pause", session_id)
     assert (ended.code, ended.err) == (0, "")
     assert len(calls) == times + 1
-    session = agentforge.store.load(session_id)
-    assert session is not None
+    session = agentforge.session(session_id)
     assert [one.action for one in session.history].count("noted") == times
     assert session.history[-1].action == "session_paused"
 
@@ -175,7 +165,7 @@ def test_after_four_conflicts_the_error_is_told(
     error = ended.document["error"]
     assert error["type"] == SessionConflict.__name__
     assert (error["expected_revision"], error["actual_revision"]) == (4, 5)
-    assert state_of(agentforge, session_id) is SessionState.ACTIVE
+    assert agentforge.session(session_id).state is SessionState.ACTIVE
 
 
 def test_a_session_deleted_meanwhile_is_told(
@@ -201,8 +191,7 @@ def test_budget_shows_what_is_left(agentforge: CommandLine) -> None:
     out = agentforge("budget", session_id).out
     assert "25 %  500 of 2,000 tokens" in out
     assert "1,500 tokens are left." in out
-    session = agentforge.store.load(session_id)
-    assert session is not None
+    session = agentforge.session(session_id)
     assert session.revision == 2, "looking must not save"
 
 

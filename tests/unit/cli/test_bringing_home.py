@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness import SessionManager
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from tests.support.applying import files_of, lay, new_site, seen
 from tests.support.mortal_filesystem import Killed, MortalFileSystem
@@ -17,17 +17,21 @@ from tests.unit.cli.conftest import CommandLine
 
 
 @pytest.fixture
-def session_id(agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A session that changed one file of a checkout and made one."""
+def unchanged(agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A session on a checkout, which changed nothing."""
     monkeypatch.setenv("HOME", str(tmp_path))
     top = new_checkout(tmp_path / "checkout", {"a.txt": "1\n", "b.txt": "b\n"})
-    store = SessionStore(agentforge.base)
-    keeper = SessionSnapshots(store)
-    manager = SessionManager(store, snapshots=keeper)
+    keeper = SessionSnapshots(agentforge.store)
     attachments = keeper.attachments(top, "HEAD", with_uncommitted=False)
-    session = manager.create("work", "one", attachments=attachments)
-    lay(store.workspace_path(session.session_id), {"a.txt": "one\n", "new.txt": "n\n"})
-    return session.session_id
+    manager = SessionManager(agentforge.store, snapshots=keeper)
+    return manager.create("work", "one", attachments=attachments).session_id
+
+
+@pytest.fixture
+def session_id(agentforge: CommandLine, unchanged: str) -> str:
+    """A session that changed one file of a checkout and made one."""
+    lay(agentforge.store.workspace_path(unchanged), {"a.txt": "one\n", "new.txt": "n\n"})
+    return unchanged
 
 
 def test_a_result_is_shown_applied_and_said_to_be_there(
@@ -60,17 +64,10 @@ def test_a_glob_that_no_change_matches_is_refused_with_what_there_is(
 
 
 def test_a_session_that_changed_nothing_has_nothing_to_apply(
-    agentforge: CommandLine, tmp_path: Path
+    agentforge: CommandLine, unchanged: str, tmp_path: Path
 ) -> None:
-    top = new_checkout(tmp_path / "checkout", {"a.txt": "1\n"})
-    store = SessionStore(agentforge.base)
-    keeper = SessionSnapshots(store)
-    begun = keeper.attachments(top, "HEAD", with_uncommitted=False)
-    session = SessionManager(store, snapshots=keeper).create("work", "one", attachments=begun)
-    shown = agentforge("apply", session.session_id)
-    assert (shown.code, shown.out) == (
-        0,
-        f"There is nothing to apply: {top} has all that the session changed.\n",
+    assert agentforge("apply", unchanged).out == (
+        f"There is nothing to apply: {tmp_path}/checkout has all that the session changed.\n"
     )
 
 

@@ -95,8 +95,7 @@ def test_a_fork_begins_at_a_checkpoint(agentforge: CommandLine, session_id: str)
     assert document["parent_id"] == session_id
     forked = document["session_id"]
     assert (workspace(agentforge, forked) / "a.txt").read_text() == "one\n"
-    session = agentforge.store.load(forked)
-    assert session is not None
+    session = agentforge.session(forked)
     assert session.token_budget.total_budget == 5
 
 

@@ -13,8 +13,7 @@ from tests.unit.cli.conftest import START, CommandLine
 
 def worked_on(agentforge: CommandLine) -> str:
     session_id = agentforge.new()
-    session = agentforge.store.load(session_id)
-    assert session is not None
+    session = agentforge.session(session_id)
     one = {"program": "claude-code", "agent_session": "11111111-aaaa"}
     two = {"program": "codex", "agent_session": "22222222-bbbb"}
     session.add_event(AgentPrompted(**one, text="Begin"), now=START)

@@ -58,6 +58,12 @@ class Person:
         assert len(found) <= 1
         return (found[0]["status"], found[0]["message"], found[0]["advice"]) if found else None
 
+    def found(self, name: str) -> tuple[str, str, str]:
+        """Return what doctor says of a check that it makes, with "" for no advice."""
+        found = self.finding(name)
+        assert found is not None
+        return found[0], found[1], found[2] or ""
+
 
 @pytest.fixture
 def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agentforge: CommandLine) -> Person:
@@ -113,8 +119,7 @@ def test_doctor_looks_at_the_version_of_the_program_that_runs_ask(person: Person
 def test_program_that_says_no_version_is_a_warning(person: Person, body: str) -> None:
     person.install("claude-code")
     path = put_command(person.bin, "claude", body)
-    found = person.finding("versions")
-    assert found is not None
+    found = person.found("versions")
     status, message, advice = found
     assert (status, advice) == ("warn", f"See what it says: {path} --version")
     assert message.startswith("claude: `--version` ended with exit code ")
@@ -167,24 +172,20 @@ def test_doctor_warns_of_a_hook_that_codex_does_not_run(
 ) -> None:
     ours = person.install("codex")
     put_codex(person.bin, [hook(ours), hook(ours, trust, enabled=enabled)])
-    found = person.finding("hook trust")
-    assert found is not None
-    assert (found[0], said in found[1], "/hooks" in (found[2] or "")) == ("warn", True, True)
-    begun = person.finding("hooks")
+    found = person.found("hook trust")
+    assert (found[0], said in found[1], "/hooks" in found[2]) == ("warn", True, True)
+    begun = person.found("hooks")
     person.begin()
-    continued = person.finding("hooks")
+    continued = person.found("hooks")
     for one in (begun, continued):
-        assert one is not None
         assert (one[0], "no session will begin here" in one[1]) == ("warn", True)
-    assert continued is not None
     assert said in continued[1]
 
 
 def test_doctor_warns_where_codex_does_not_list_the_hooks(person: Person) -> None:
     person.install("codex")
     put_codex(person.bin, [])
-    found = person.finding("hook trust")
-    assert found is not None
+    found = person.found("hook trust")
     assert found[:2] == ("warn", "codex does not list the hooks of agentforge")
 
 
@@ -204,15 +205,13 @@ def test_codex_that_gives_no_list_is_said_with_its_reason_and_hides_no_session(
     }
     for said, make in refusals.items():
         make()
-        found = person.finding("hook trust")
-        assert found is not None
+        found = person.found("hook trust")
         assert (found[0], "could not be asked" in found[1], said in found[1]) == (
             "warn",
             True,
             True,
         ), found
-        hooks = person.finding("hooks")
-        assert hooks is not None
+        hooks = person.found("hooks")
         assert hooks[0] == "ok"
 
 
@@ -242,8 +241,7 @@ def test_doctor_says_why_a_prompt_begins_no_session(
     person.install("claude-code")
 
     def because(*words: str) -> None:
-        found = person.finding("hooks")
-        assert found is not None
+        found = person.found("hooks")
         status, message, advice = found
         assert (status, bool(advice)) == ("warn", True)
         for one in ("no session will begin here, because ", *words):
@@ -271,10 +269,9 @@ def test_doctor_says_that_an_untrusted_configuration_begins_no_session(person: P
     person.install("claude-code")
     config = person.project / ".agentforge" / "config.toml"
     config.write_text("[agents]\ncreate = true\n")
-    found = person.finding("hooks")
-    assert found is not None
+    found = person.found("hooks")
     assert (found[0], f"agents.create in {config} is not trusted" in found[1]) == ("warn", True)
-    assert "agentforge trust" in (found[2] or "")
+    assert "agentforge trust" in found[2]
 
 
 def test_doctor_says_which_session_a_prompt_begins_or_goes_on_with(
@@ -298,11 +295,10 @@ def test_doctor_says_that_a_spent_budget_refuses_prompts(person: Person) -> None
     person.install("claude-code")
     manager = person.begin(tokens=10, used=10)
     assert manager.current_session is not None
-    found = person.finding("hooks")
-    assert found is not None
+    found = person.found("hooks")
     status, message, advice = found
     assert (status, "a prompt is refused" in message) == ("warn", True)
-    assert f"agentforge budget {manager.current_session.session_id} --extend" in (advice or "")
+    assert f"agentforge budget {manager.current_session.session_id} --extend" in advice
 
 
 def test_program_that_does_not_call_the_hook_is_named_beside_those_that_do(
@@ -312,8 +308,7 @@ def test_program_that_does_not_call_the_hook_is_named_beside_those_that_do(
     ours = person.install("codex")
     put_codex(person.bin, [hook(ours, "untrusted")])
     person.configure("[agents]\ncreate = true\n")
-    found = person.finding("hooks")
-    assert found is not None
+    found = person.found("hooks")
     assert found[0] == "ok"
     assert found[1].startswith("in claude-code, a prompt begins a session; not in codex: ")
 
@@ -323,8 +318,7 @@ def test_program_whose_hook_is_lost_begins_no_session(person: Person) -> None:
     person.configure("[agents]\ncreate = true\n")
     for one in (person.home / ".claude").rglob("hooks.json"):
         one.unlink()
-    found = person.finding("hooks")
-    assert found is not None
+    found = person.found("hooks")
     assert found[0] == "warn"
     assert "no session will begin here, because claude-code: " in found[1]
     assert "hooks.json is missing" in found[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,12 +89,10 @@ def test_a_folder_that_is_not_there_is_refused(agentforge: Command) -> None:
 
 
 def test_a_javascript_project_is_told_of_a_gate_that_runs_node(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    agentforge: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "package.json").write_text("{}")
-    monkeypatch.chdir(tmp_path)
-    assert run(["init"]) == 0
-    shown = capsys.readouterr().out
+    shown = agentforge("init").out
     assert "Judged by `node --test --test-reporter=tap` in a jail; [gate] says so." in shown
     assert "There is no git repository here" in shown
     assert 'Then: agentforge tdflow .agentforge/specs/greeting.yaml --agent "claude -p"' in shown
@@ -103,8 +100,7 @@ def test_a_javascript_project_is_told_of_a_gate_that_runs_node(
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     (tmp_path / "Cargo.toml").write_text('[package]\nname = "x"\n')
     (tmp_path / "package.json").unlink()
-    assert run(["init", "--force", "--json"]) == 0
-    document = json.loads(capsys.readouterr().out)
+    document = agentforge("init", "--force", "--json").document
     assert document["gate"]["report"] == "exit-code"
     assert ".agentforge/workflows/checks/workflow.yaml" in {
         one["path"] for one in document["files"]

@@ -24,14 +24,13 @@ def test_set_changes_what_is_named_and_no_more(agentforge: CommandLine) -> None:
         *("--metadata", 'k={"x": [1.5]}', "--metadata", "owner=ann", "--unset", "l"),
     )
     assert done.code == 0
-    found = SessionStore(agentforge.base).load(session_id)
-    assert found is not None
+    found = agentforge.session(session_id)
     assert (found.title, found.tags) == ("second", ("b", "c"))
     assert found.metadata == {"k": {"x": (1.5,)}, "owner": "ann"}
     for line in ("title      second", "tags       b, c", 'metadata   owner = "ann"'):
         assert line in done.out
     assert agentforge("set", session_id, "--title", "").code == 0
-    assert SessionStore(agentforge.base).load(session_id).title is None  # type: ignore[union-attr]
+    assert agentforge.session(session_id).title is None
 
 
 @pytest.mark.parametrize(
@@ -51,7 +50,7 @@ def test_what_can_not_be_set_is_refused(
     done = agentforge("set", session_id, *words)
     assert done.code == 2
     assert said in done.err
-    assert SessionStore(agentforge.base).load(session_id).revision == 1  # type: ignore[union-attr]
+    assert agentforge.session(session_id).revision == 1
 
 
 def test_show_and_list_have_what_a_session_carries(agentforge: CommandLine) -> None:
@@ -100,8 +99,7 @@ def test_a_run_begins_with_its_labels(agentforge: CommandLine, workflow: Path) -
         *("--metadata", "n=1"),
     )
     (session_id,) = SessionStore(agentforge.base).list_sessions()
-    found = SessionStore(agentforge.base).load(session_id)
-    assert found is not None
+    found = agentforge.session(session_id)
     assert (found.title, found.tags, found.metadata) == ("a run", ("x", "y"), {"n": 1})
 
 

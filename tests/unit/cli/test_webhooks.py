@@ -154,8 +154,7 @@ def test_an_event_that_there_is_not_is_refused_before_anything_is_changed(
     ended = agentforge("pause", session_id)
     assert ended.code == 7
     assert "did you mean 'session.completed'?" in ended.err
-    session = agentforge.store.load(session_id)
-    assert session is not None
+    session = agentforge.session(session_id)
     assert session.state.value == "active"
 
 

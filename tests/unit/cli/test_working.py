@@ -143,8 +143,7 @@ def test_after_the_last_attempt_retry_is_named_and_goes_beyond(
     done = agentforge("retry", session_id, "--reason", "fixed the host")
     assert done.code == 0
     assert "[2/2] two: running, attempt 3\n" in done.out
-    session = agentforge.store.load(session_id)
-    assert session is not None
+    session = agentforge.session(session_id)
     assert "attempt 3: fixed the host" in [one.details for one in session.history]
 
 
@@ -184,8 +183,7 @@ def test_ctrl_c_keeps_the_session_and_says_how_to_go_on(
         f"To go on: agentforge --base {agentforge.base} resume {session_id}\n"
     )
     assert agentforge("resume", session_id).code == 0
-    session = agentforge.store.load(session_id)
-    assert session is not None
+    session = agentforge.session(session_id)
     assert session.state is SessionState.COMPLETED
 
 

@@ -71,11 +71,9 @@ def read_left_out(
 
     Empty for a file that can't be used: its faults are reported elsewhere.
     """
-    from ...base.settings.configuration_file import InvalidConfiguration
-
     if not os.path.lexists(data_folder / _FILE):
         return ()
-    from ...base.settings.configuration_file import read_configuration_file
+    from ...base.settings.configuration_file import InvalidConfiguration, read_configuration_file
 
     try:
         return read_configuration_file(folder=data_folder.parent, environment=environment).left_out
@@ -104,6 +102,8 @@ def read_briefing_shows(
     A file that can't be used does not suppress the briefing: it then shows the default, as the
     commands do, and `agentforge doctor` reports the fault.
     """
+    if not _has(data_folder, environment, b"briefing"):
+        return DEFAULT_PARTS  # before the module of the error is loaded, which takes long
     from ...base.settings.configuration_file import InvalidConfiguration
 
     try:

@@ -1,6 +1,6 @@
 """The project's own check of a turn's end, if the configuration names one: run, and recorded."""
 
-from __future__ import annotations
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 import os
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ class GateResult(NamedTuple):
 
 def judge_turn(
     event: HookEvent,
-    sessions: LocalSessions,
+    sessions: "LocalSessions",
     session: SessionContext,
     data_folder: Path,
     environment: Mapping[str, str],
