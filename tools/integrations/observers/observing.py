@@ -186,7 +186,7 @@ def _require_known(
 
 def _refuse(configuration: Configuration, faults: list[str]) -> None:
     if faults:
-        from ...base.settings.errors import InvalidConfiguration
+        from ...base.settings.configuration_file import InvalidConfiguration
 
         raise InvalidConfiguration(path=configuration.path or Path("config.toml"), faults=faults)
 
@@ -215,7 +215,7 @@ def unknown_pattern(pattern: str) -> str | None:
     import difflib  # only a configuration that names events needs these
     from fnmatch import fnmatchcase
 
-    from ...harness.domain.session_notices import OBSERVED, WebhookTest
+    from ...harness.domain.session_observer import OBSERVED, WebhookTest
 
     names = [name for name in OBSERVED if name != WebhookTest.log_name]
     if any(fnmatchcase(name, pattern) for name in names):

@@ -14,8 +14,7 @@ from attrs import define, field
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
 from ...base.files import DurableError
-from ...harness.domain.session_notices import RunStarted, SessionLoaded
-from ...harness.domain.session_observer import SessionEvent
+from ...harness.domain.session_observer import RunStarted, SessionEvent, SessionLoaded
 from ...harness.views.entry_events import SAID_BY_ENTRIES
 from .delivery import Delivery, Round
 from .webhook_sender import WebhookSender

@@ -7,7 +7,6 @@ import binascii
 from pathlib import Path
 from typing import Any, Final
 
-from ...base.reading.faults import Faults
 from ...base.reading.fields import Fields
 from ...base.settings.choices import AGENT_MODES, ISOLATIONS
 from ...harness.session_domain import MAX_COUNT, MAX_GOAL_CHARS

@@ -12,7 +12,6 @@ from typing import Final
 
 from attrs import evolve
 
-from ...base.reading.faults import Faults
 from ...base.reading.fields import Fields
 from ...base.reading.nodes import MappingNode
 from .spec_rules import (

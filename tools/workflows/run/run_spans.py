@@ -23,8 +23,8 @@ from ...harness.session_ports import SessionRepository
 from ..agents.port import AgentIdentity, AgentRequest, PhaseAgent, TokenUsage
 
 if TYPE_CHECKING:
+    from ...base.tracing.conventions import Carrier
     from ...base.tracing.current import Span
-    from ...base.tracing.port import Carrier
 _log = get_logger("agentforge.telemetry")
 
 
