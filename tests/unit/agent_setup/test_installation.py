@@ -155,7 +155,7 @@ def test_a_newer_version_replaces_the_lines_and_goes_as_exactly(machine: Machine
 def test_a_configuration_that_our_lines_do_not_fit_into_is_refused(
     machine: Machine, text: str
 ) -> None:
-    config = codex_config(machine, text)
+    codex_config(machine, text)
     before = machine.content()
     with pytest.raises(SetupRefused, match="Nothing was changed"):
         machine.install("codex")
