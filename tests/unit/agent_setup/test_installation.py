@@ -74,6 +74,13 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
+def codex_config(machine: Machine, text: str) -> Path:
+    config = machine.places.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_bytes(text.encode())
+    return config
+
+
 @pytest.mark.parametrize("program", list(PIECES))
 @pytest.mark.parametrize("scope", list(Scope))
 def test_where_nothing_was_nothing_is_left(machine: Machine, program: str, scope: Scope) -> None:
@@ -88,9 +95,7 @@ def test_where_nothing_was_nothing_is_left(machine: Machine, program: str, scope
 
 @pytest.mark.parametrize("text", ["", FOREIGN, FOREIGN.rstrip("\n"), FOREIGN.replace("\n", "\r\n")])
 def test_a_persons_configuration_keeps_every_byte(machine: Machine, text: str) -> None:
-    config = machine.places.home / ".codex" / "config.toml"
-    config.parent.mkdir()
-    config.write_bytes(text.encode())
+    config = codex_config(machine, text)
     config.chmod(0o640)
     before = machine.content()
     machine.install("codex")
@@ -106,9 +111,7 @@ def test_a_persons_configuration_keeps_every_byte(machine: Machine, text: str) -
 
 
 def test_what_was_added_around_our_lines_since_stays(machine: Machine) -> None:
-    config = machine.places.home / ".codex" / "config.toml"
-    config.parent.mkdir()
-    config.write_text(FOREIGN)
+    config = codex_config(machine, FOREIGN)
     machine.install("codex")
     config.write_text(f"# above\n{config.read_text()}\n[later]\nx = 1\n")
     machine.uninstall("codex")
@@ -116,9 +119,7 @@ def test_what_was_added_around_our_lines_since_stays(machine: Machine) -> None:
 
 
 def test_edited_lines_of_ours_are_taken_out_too(machine: Machine) -> None:
-    config = machine.places.home / ".codex" / "config.toml"
-    config.parent.mkdir()
-    config.write_text(FOREIGN.rstrip("\n"))
+    config = codex_config(machine, FOREIGN.rstrip("\n"))
     machine.install("codex")
     config.write_text(config.read_text().replace("timeout = 60", "timeout = 5"))
     machine.uninstall("codex")
@@ -137,9 +138,7 @@ def test_an_edited_file_of_the_plugin_is_copied_aside_and_goes(machine: Machine)
 
 
 def test_a_newer_version_replaces_the_lines_and_goes_as_exactly(machine: Machine) -> None:
-    config = machine.places.home / ".codex" / "config.toml"
-    config.parent.mkdir()
-    config.write_text(FOREIGN.rstrip("\n"))
+    config = codex_config(machine, FOREIGN.rstrip("\n"))
     machine.install("codex")
     other = machine.commands.hook.with_name("agentforge-hook-2")
     machine.commands = machine.commands._replace(hook=other)
@@ -156,9 +155,7 @@ def test_a_newer_version_replaces_the_lines_and_goes_as_exactly(machine: Machine
 def test_a_configuration_that_our_lines_do_not_fit_into_is_refused(
     machine: Machine, text: str
 ) -> None:
-    config = machine.places.home / ".codex" / "config.toml"
-    config.parent.mkdir()
-    config.write_text(text)
+    codex_config(machine, text)
     before = machine.content()
     with pytest.raises(SetupRefused, match="Nothing was changed"):
         machine.install("codex")
@@ -166,9 +163,7 @@ def test_a_configuration_that_our_lines_do_not_fit_into_is_refused(
 
 
 def test_a_read_only_file_is_refused(machine: Machine) -> None:
-    config = machine.places.home / ".codex" / "config.toml"
-    config.parent.mkdir()
-    config.write_text(FOREIGN)
+    config = codex_config(machine, FOREIGN)
     config.chmod(0o444)
     before = machine.content()
     with pytest.raises(SetupRefused, match="read-only"):

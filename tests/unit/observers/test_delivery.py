@@ -47,13 +47,6 @@ def test_what_was_kept_of_a_removed_session_is_sent_as_it_was() -> None:
     assert Delivery.of_document("evt_1", EVENT).created == 0.0
 
 
-def test_each_try_waits_twice_as_long_up_to_an_hour() -> None:
-    no_answer = Answer(status=0, problem="no answer")
-    pauses = [pause_s(tries, no_answer, chance=1.0) for tries in range(15)]
-    assert pauses[:4] == [5.0, 10.0, 20.0, 40.0]
-    assert pauses[-1] == 3_600.0
-
-
 def test_the_pause_is_spread_and_never_shorter_than_the_receiver_asks() -> None:
     def pause(chance: float, wait_s: float | None = None) -> float:
         return pause_s(0, Answer(status=429, wait_s=wait_s), chance=chance)

@@ -120,7 +120,7 @@ def test_wherever_a_worker_dies_the_next_one_finishes_the_session(
     assert total > 60
     never_run_what_succeeded(ground)
     # Dying after a change leaves what dying before the next one leaves.
-    for die_at in range(0, total, 5 if after and not SOAKING else 1):
+    for die_at in range(0, total, 1 if SOAKING else 4 if after else 2):
         with pytest.raises(Killed):
             go_on(ground, workflow, DyingFileSystem(die_at=die_at, after=after))
         assert go_on(ground, workflow, DyingFileSystem()), die_at

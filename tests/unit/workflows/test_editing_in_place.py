@@ -209,8 +209,8 @@ def finish(ground: AgentGround, fs: DyingFileSystem) -> RunOutcome:
 
 
 def changes_to_die_at(changes: int, *, after: bool) -> range:
-    """Every fourth in all, since after one is as before the next; a soak dies at each."""
-    return range(0 if SOAKING else 4 * after, changes, 1 if SOAKING else 8)
+    """Every eighth in all, since after one is as before the next; a soak dies at each."""
+    return range(0 if SOAKING else 8 * after, changes, 1 if SOAKING else 16)
 
 
 @pytest.mark.parametrize("after", [False, True])

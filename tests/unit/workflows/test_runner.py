@@ -30,6 +30,7 @@ from agentforge_sessions.workflows import (
     Script,
     Workflow,
 )
+from agentforge_sessions.workflows.job import is_agent_session
 from tests.support.ids import sid
 from tests.unit.workflows.fakes import Ground, Killed
 
@@ -456,6 +457,7 @@ def test_session_that_no_workflow_began_is_refused(ground: Ground, word: str) ->
         getattr(ground.worker(), word)(session.session_id)
     assert caught.value.session_id == session.session_id
     assert not ground.workspace(session.session_id).exists()
+    assert not is_agent_session(SessionStore(ground.base), session.session_id)
 
 
 def test_session_that_is_not_there_is_refused(ground: Ground) -> None:

@@ -72,6 +72,7 @@ def test_agent_over_budget_says_how_much_is_missing(agents: AgentGround) -> None
     stop = stop_of(agents.start(token_budget=10), agents.session)
     assert stop.cause is StopCause.BUDGET
     assert f"extend the budget by {stop.missing_tokens:,} or more" in stop.reason
+    assert agents.agent.requests == []
 
 
 def test_agent_that_failed_as_often_as_it_may_needs_a_retry(agents: AgentGround) -> None:
