@@ -28,7 +28,7 @@ import structlog
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.format.session_codec import encode_session
 from agentforge_sessions.prune import PRIVATE, read_audit
-from agentforge_sessions.prune.records.audit_log import AUDIT_NAME
+from agentforge_sessions.prune.audit_log import AUDIT_NAME
 from agentforge_sessions.sandbox import prune_sessions
 from agentforge_sessions.sandbox.session_workspaces.session_metadata import (
     SessionMetadata,

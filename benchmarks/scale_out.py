@@ -51,8 +51,7 @@ from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.schema import migrate
 from agentforge_sessions.fleet.postgres.sessions.session_pages import page_statement
 from agentforge_sessions.fleet.postgres.sessions.session_repository import PostgresSessions
-from agentforge_sessions.fleet.postgres.store import PostgresStore
-from agentforge_sessions.fleet.postgres.submissions import SubmittingStore
+from agentforge_sessions.fleet.postgres.store import PostgresStore, SubmittingStore
 from agentforge_sessions.harness import (
     PhaseExecutor,
     SessionContext,

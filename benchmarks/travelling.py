@@ -22,12 +22,12 @@ from pathlib import Path
 import structlog
 
 from agentforge_sessions.fleet.objects import open_objects
+from agentforge_sessions.fleet.objects.workspace_packs import WorkspacePacks
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.schema import migrate
 from agentforge_sessions.fleet.postgres.store import PostgresStore
-from agentforge_sessions.fleet.workspaces.workspace_packs import WorkspacePacks
 from agentforge_sessions.harness import SessionManager
-from agentforge_sessions.harness.ports import SnapshotTaken
+from agentforge_sessions.harness.snapshot_port import SnapshotTaken
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from benchmarks.measure import Candidate, Row, compare, row, table
 from benchmarks.snapshots import fill

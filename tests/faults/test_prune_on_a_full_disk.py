@@ -23,7 +23,7 @@ from agentforge_sessions.prune import (
     prune,
     restore_from_trash,
 )
-from agentforge_sessions.prune.records.audit_log import AUDIT_NAME, actor, read_audit
+from agentforge_sessions.prune.audit_log import AUDIT_NAME, actor, read_audit
 from agentforge_sessions.sandbox import SandboxTarget, create_session_sandbox, prune_sessions
 from tests.support.listing import names_in
 from tests.support.mounts import mounted_image, mounted_tmpfs

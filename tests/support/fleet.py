@@ -17,7 +17,7 @@ import psutil
 
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.submissions import SubmittingStore
+from agentforge_sessions.fleet.postgres.store import SubmittingStore
 from agentforge_sessions.harness import SessionManager, SessionState
 from agentforge_sessions.harness.submission import Submission
 from agentforge_sessions.wiring.fleet import SubmittingRunner

@@ -13,7 +13,7 @@ from agentforge_sessions.base.clock import Clock, utc_now
 from agentforge_sessions.base.files import FileSystem, OsFileSystem
 from agentforge_sessions.fleet.objects import ObjectStore
 from agentforge_sessions.fleet.objects.folder_store import FolderStore
-from agentforge_sessions.fleet.workspaces.workspace_packs import WorkspacePacks
+from agentforge_sessions.fleet.objects.workspace_packs import WorkspacePacks
 from agentforge_sessions.harness import LocalSessions, SessionContext, SessionManager
 from agentforge_sessions.wiring.workspaces.session_results import SessionResults
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots

@@ -28,10 +28,15 @@ from agentforge_sessions.questions.domain import (
     check_session_id,
 )
 from agentforge_sessions.questions.errors import TooManySessions
-from agentforge_sessions.questions.files.documents import REQUEST_FILE, KeptDocuments, new_documents
-from agentforge_sessions.questions.files.validation import find_issues, missing_session
+from agentforge_sessions.questions.files.documents import (
+    REQUEST_FILE,
+    KeptDocuments,
+    find_issues,
+    missing_session,
+    new_documents,
+)
 from agentforge_sessions.questions.repository import OnChange, Room
-from agentforge_sessions.questions.waiting.session_following import SessionFollower
+from agentforge_sessions.questions.waiting.change_feed import SessionFollower
 
 WHERE: Final = "memory://questions"
 

@@ -32,8 +32,8 @@ from agentforge_sessions.prune import (
     Undatable,
     read_audit,
 )
+from agentforge_sessions.prune.audit_log import AUDIT_NAME
 from agentforge_sessions.prune.ports import undatable
-from agentforge_sessions.prune.records.audit_log import AUDIT_NAME
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.filesystem import FaultyFileSystem
 

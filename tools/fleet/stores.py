@@ -1,18 +1,23 @@
-"""Opens the store of an address; loads no other kind of store."""
+"""Opens the store of an address, and loads no other kind of store; migrates one in PostgreSQL."""
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
+from ..base.errors import ExtraMissing
 from ..base.plugins import Register
 from ..harness.store.sessions_place import sessions_directory
 
 if TYPE_CHECKING:
     from ..harness.session_ports import LocalSessions
+    from .postgres.database import Database
     from .postgres.errors import InvalidStoreAddress
+    from .postgres.schema import Migration, StoreStatus
+    from .postgres.store import PostgresStore
 
 STORE_VARIABLE: Final = "AGENTFORGE_STORE"
 """The environment variable that names the store of the sessions."""
@@ -20,8 +25,8 @@ STORES: Final = Register(
     "stores",
     {
         "file": "agentforge_sessions.fleet.stores:open_folder",
-        "postgresql": "agentforge_sessions.fleet.opening:open_store",
-        "postgres": "agentforge_sessions.fleet.opening:open_store",
+        "postgresql": "agentforge_sessions.fleet.stores:open_store",
+        "postgres": "agentforge_sessions.fleet.stores:open_store",
     },
 )
 """What opens a store, by the scheme of its address: called with the address and with the sessions'
@@ -97,3 +102,90 @@ def _no_store(scheme: str) -> InvalidStoreAddress:
     from .postgres.errors import InvalidStoreAddress
 
     return InvalidStoreAddress(store=f"{scheme}:…", reason="no store has such an address")
+
+
+DIRECT_VARIABLE: Final = "AGENTFORGE_STORE_DIRECT"
+"""The environment variable of the server's own address, where the store's is a pooler."""
+_PACKAGES: Final = frozenset({"psycopg", "psycopg_pool", "procrastinate"})
+
+
+def open_store(address: str, base_path: Path | None, *, direct: str | None = None) -> PostgresStore:
+    """Open the sessions of a database, with their places in a directory of this machine.
+
+    Raises:
+        ExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is not such an address.
+    """
+    database = open_database(address, direct=direct)
+    from .postgres.store import PostgresStore
+
+    return PostgresStore(database, base_path)
+
+
+def for_command_line(address: str) -> str:
+    """Return an address of the same database without its password, which libpq looks up itself."""
+    from .postgres.address import for_command_line as shown
+
+    return shown(address)
+
+
+def open_database(store: str, *, direct: str | None = None, migrated: bool = True) -> Database:
+    """Open a PostgreSQL store; no connection yet.
+
+    Args:
+        store: Its address.
+        direct: The address of the server itself, where `store` is a pooler: locks and notifications
+            use it. If None, AGENTFORGE_STORE_DIRECT, else `store`.
+        migrated: Whether to check its tables before the first statement.
+
+    Raises:
+        ExtraMissing: The packages for it are not installed.
+        InvalidStoreAddress: It is not such an address.
+    """
+    from .postgres.address import require_address
+    from .postgres.address import without_password as shown
+
+    require_address(store)
+    try:
+        from .postgres.database import Database
+        from .postgres.schema import require_migrated
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _PACKAGES:
+            raise
+        raise ExtraMissing(shown(store), "psycopg", "postgres") from error
+    return Database(
+        store,
+        direct=direct or os.environ.get(DIRECT_VARIABLE) or None,
+        ready=require_migrated if migrated else None,
+    )
+
+
+def migrate_store(
+    store: str, *, role: str | None = None, dry_run: bool = False
+) -> tuple[Migration, ...]:
+    """Migrate a store's tables to this program's version; return the migrations run, or to run.
+
+    Args:
+        store: Its address.
+        role: A role that gets the rights that programs need, or None.
+        dry_run: Whether to change nothing.
+
+    Raises:
+        StoreError: It can't be migrated; nothing was changed.
+    """
+    with open_database(store, migrated=False) as database:
+        from .postgres.schema import migrate, pending
+
+        return pending(database) if dry_run else migrate(database, role=role)
+
+
+def store_status(store: str) -> StoreStatus:
+    """Return the status of a PostgreSQL store, migrated by any program version.
+
+    Raises:
+        StoreError: It does not answer, or refuses.
+    """
+    with open_database(store, migrated=False) as database:
+        from .postgres.schema import status_of
+
+        return status_of(database)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from ..base.exports import on_first_use
 
 if TYPE_CHECKING:
-    from .archive.archive_reader import restore_archive
-    from .archive.archive_writer import TarArchiver
+    from .archive_reader import restore_archive
+    from .archive_writer import TarArchiver
+    from .audit_log import read_audit
     from .domain import (
         Candidate,
         Decision,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
         StoredSessions,
         Undatable,
     )
-    from .records.audit_log import read_audit
     from .removal.environment import Outside
     from .removal.pins import pin, pinned, unpin
     from .removal.private_directory import PRIVATE, prepare_root
@@ -55,8 +55,8 @@ else:
     __getattr__ = on_first_use(
         __name__,
         {
-            "archive.archive_writer": "TarArchiver",
-            "records.audit_log": "read_audit",
+            "archive_writer": "TarArchiver",
+            "audit_log": "read_audit",
             "engine": "prune",
             "errors": "InvalidPolicy NotInTrash PruneBusy "
             "PruneError PruneRootMissing PruneRootUnusable SessionInTheWay",
@@ -70,7 +70,7 @@ else:
             "ports": "Archiver Dated Disposal PruneObserver PruneSource PruneTarget Removed "
             "StoredSessions Undatable",
             "removal.trash": "TrashRecord list_trash list_unrecorded restore_from_trash",
-            "archive.archive_reader": "restore_archive",
+            "archive_reader": "restore_archive",
         },
     )
 

@@ -19,7 +19,7 @@ from ..base.question import QuestionError, text_faults
 from .disk_errors import SessionCorrupted
 from .domain import QuestionSession, SessionAnswers, StatusRecord, UserAnswer, next_status
 from .errors import CallIdMismatch, InvalidAnswers, NoAnswers
-from .files.json_form import to_millis
+from .files.wire import to_millis
 from .repository import LockedSession, QuestionRepository
 from .rules import QuestionsConfig, answers_of, submission_faults
 from .session_status import SessionStatus

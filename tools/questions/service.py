@@ -46,9 +46,9 @@ from .errors import (
     SessionNotFound,
     TooManySessions,
 )
-from .files.json_form import to_millis
 from .files.session_files import DEFAULT_BASE_DIR
 from .files.store import QuestionStore
+from .files.wire import to_millis
 from .formatting import SHORT_ID_CHARS
 from .listing import SessionListing, UnreadableQuestion
 from .repository import QuestionRepository, Room

@@ -21,7 +21,6 @@ from ..base.settings.choices import DEFAULT_PARTS
 from ..fleet.stores import is_elsewhere, open_sessions
 from ..harness import PhaseExecutor, SessionManager
 from ..harness.lazy import Lazy
-from .phases.ask_user import ask_user_tool
 from .phases.executors import ExecutorParameters, make_executor
 
 if TYPE_CHECKING:
@@ -113,6 +112,8 @@ def build_manager(
         **_observed(options),
     )
     if ask_user:
+        from .phases.sandbox_executor import ask_user_tool
+
         tools.append(ask_user_tool(manager))
     return manager
 
@@ -157,7 +158,7 @@ def open_snapshots(
     if index is None:
         return SessionSnapshots(store, repositories=repositories)
     from ..fleet.objects import open_objects
-    from ..fleet.workspaces.workspace_packs import WorkspacePacks
+    from ..fleet.objects.workspace_packs import WorkspacePacks
 
     opened = None if objects is None else open_objects(objects)
     packs = WorkspacePacks(index, opened, store.base_path)

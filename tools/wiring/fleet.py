@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import asdict, evolve
 
 from ..base.settings.choices import ISOLATIONS
-from ..fleet.opening import open_database
-from ..fleet.stores import is_database
+from ..fleet.stores import is_database, open_database
 from ..harness import SessionManager, SessionState
 from ..harness.lazy import Lazy
 from ..integrations.observers.observing import configured_observers
@@ -178,7 +177,7 @@ def open_submitting(
         InvalidStoreAddress: The store is not PostgreSQL.
     """
     database = open_shared_sessions(store, direct=direct).database
-    from ..fleet.postgres.submissions import SubmittingStore
+    from ..fleet.postgres.store import SubmittingStore
 
     return SubmittingStore(database, base_path, submission)
 
@@ -197,7 +196,7 @@ def submit_session(manager: SessionManager) -> None:
         InvalidStateTransition: The session has ended.
         NotAWorkflowSession: The session was not started by a workflow.
     """
-    from ..fleet.postgres.submissions import SubmittingStore
+    from ..fleet.postgres.store import SubmittingStore
     from ..workflows.job import Job
     from ..workflows.run.run_lock import require_open
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import frozen
 
 from ..base.clock import Clock, utc_now
-from ..fleet.opening import open_database
+from ..fleet.stores import open_database
 from ..harness import SessionState
 from .bootstrap import forget_deleted, opened_sessions, pack_index_of
 
 if TYPE_CHECKING:
-    from ..fleet.workspaces.workspace_packs import Collected
+    from ..fleet.objects.workspace_packs import Collected
     from ..harness.session_ports import LocalSessions
     from ..prune import PruneResult, PruneTarget, RetentionPolicy, StoredSessions
 
@@ -188,7 +188,7 @@ def collect_packs(
         AgentForgeError: The object store or the database does not answer.
     """
     from ..fleet.objects import open_objects
-    from ..fleet.workspaces.workspace_packs import Collected, collect
+    from ..fleet.objects.workspace_packs import Collected, collect
 
     index = pack_index_of(store)
     if index is None or objects is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..harness import SessionManager, UnreadableSession
     from ..harness.views.session_search import SessionMatch
     from ..questions import QuestionSessions, UnreadableQuestion
-    from ..questions.search import QuestionMatch
+    from ..questions.listing import QuestionMatch
 
 _AGES: Final = frozenset({"older_than", "younger_than"})
 
@@ -68,7 +68,7 @@ def search(
         ReadError: The sessions' store can't be read.
         QuestionError: The question sessions' store can't be read.
     """
-    from ..questions.search import search_questions
+    from ..questions.listing import search_questions
 
     asked = SearchWords.of(words)
     sessions = manager.search(asked, limit=limit, **filters)

@@ -13,8 +13,7 @@ import pytest
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.errors import NotSubmitted
 from agentforge_sessions.fleet.postgres.fleet_view import FleetView
-from agentforge_sessions.fleet.postgres.store import PostgresStore
-from agentforge_sessions.fleet.postgres.submissions import SubmittingStore
+from agentforge_sessions.fleet.postgres.store import PostgresStore, SubmittingStore
 from agentforge_sessions.harness import SessionConflict, SessionContext, SessionManager
 from agentforge_sessions.harness.session_layout import WORKFLOW_FILE
 from agentforge_sessions.harness.submission import Submission

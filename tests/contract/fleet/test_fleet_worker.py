@@ -16,11 +16,10 @@ from attrs import evolve
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.fleet_view import FleetView
 from agentforge_sessions.fleet.postgres.store import PostgresStore
-from agentforge_sessions.fleet.workers.backoff import Backoff
 from agentforge_sessions.fleet.workers.children import Children
-from agentforge_sessions.fleet.workers.errors import FleetStopped
-from agentforge_sessions.fleet.workers.health_server import HealthServer
-from agentforge_sessions.fleet.workers.settings import FleetSettings
+from agentforge_sessions.fleet.workers.metrics import HealthServer
+from agentforge_sessions.fleet.workers.queue import FleetStopped
+from agentforge_sessions.fleet.workers.settings import Backoff, FleetSettings
 from agentforge_sessions.fleet.workers.worker import FleetWorker
 from agentforge_sessions.harness import SessionState
 from tests.support import fake_child

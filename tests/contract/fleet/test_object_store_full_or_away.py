@@ -11,8 +11,7 @@ import pytest
 
 from agentforge_sessions.entrypoints.worker.session_runs import look_at
 from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.store import PostgresStore
-from agentforge_sessions.fleet.postgres.submissions import SubmittingStore
+from agentforge_sessions.fleet.postgres.store import PostgresStore, SubmittingStore
 from agentforge_sessions.fleet.workers.decisions import LookAgain, decide
 from agentforge_sessions.fleet.workers.messages import Ending, Look
 from agentforge_sessions.fleet.workers.settings import FleetSettings

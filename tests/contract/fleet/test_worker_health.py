@@ -11,8 +11,8 @@ from attrs import evolve
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.errors import StoreNotMigrated, StoreUnavailable
 from agentforge_sessions.fleet.postgres.fleet_view import FleetView, JobView
-from agentforge_sessions.fleet.workers.backoff import Backoff
-from agentforge_sessions.fleet.workers.health_server import HealthServer
+from agentforge_sessions.fleet.workers.metrics import HealthServer
+from agentforge_sessions.fleet.workers.settings import Backoff
 from tests.contract.fleet.test_fleet_worker import SETTINGS, Ground, last_heartbeats, until
 
 SICK = evolve(SETTINGS, crash=Backoff(wait_s=0.2, at_most_s=0.2), poll_s=0.1)

@@ -16,7 +16,7 @@ from attrs import define, evolve
 from agentforge_sessions.base.clock import Clock, utc_now
 from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.fleet.objects.folder_store import FolderStore
-from agentforge_sessions.fleet.workspaces.workspace_packs import WorkspacePacks
+from agentforge_sessions.fleet.objects.workspace_packs import WorkspacePacks
 from agentforge_sessions.harness import LocalSessions, SessionContext, SessionManager, SessionStore
 from agentforge_sessions.harness.snapshot_port import SnapshotTaken, WorkspaceSnapshots
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots

@@ -12,9 +12,9 @@ import structlog
 
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.fleet.objects import open_objects
+from agentforge_sessions.fleet.objects.workspace_packs import WorkspacePacks
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.store import PostgresStore
-from agentforge_sessions.fleet.workspaces.workspace_packs import WorkspacePacks
 from agentforge_sessions.harness import SessionManager
 from agentforge_sessions.wiring.fleet import SessionRunners
 from agentforge_sessions.wiring.pruning import collect_packs

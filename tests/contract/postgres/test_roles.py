@@ -17,8 +17,7 @@ from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.errors import RoleUnbounded, StoreForbidden, StoreRefused
 from agentforge_sessions.fleet.postgres.schema import Migration, migrate, migrations
 from agentforge_sessions.fleet.postgres.sessions.session_prune import PostgresPrune
-from agentforge_sessions.fleet.postgres.store import PostgresStore
-from agentforge_sessions.fleet.postgres.submissions import SubmittingStore
+from agentforge_sessions.fleet.postgres.store import PostgresStore, SubmittingStore
 from agentforge_sessions.harness import SessionManager
 from agentforge_sessions.harness.submission import Submission
 from tests.support.fleet import capturing

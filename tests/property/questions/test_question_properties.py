@@ -32,7 +32,7 @@ from agentforge_sessions.questions import (
     parse_questions,
 )
 from agentforge_sessions.questions.domain import SessionAnswers, SessionRequest, StatusRecord
-from agentforge_sessions.questions.files import json_form, wire
+from agentforge_sessions.questions.files import wire
 from agentforge_sessions.questions.rules import answer_faults, question_faults, submission_faults
 from tests.support.clock import FakeClock
 from tests.support.questions import build
@@ -77,10 +77,10 @@ def test_a_request_is_read_as_it_was_written(
         session_id=session_id,
         questions=questions,
         status=SessionStatus.PENDING,
-        timestamp=json_form.to_millis(at),
+        timestamp=wire.to_millis(at),
         call_id=call_id,
     )
-    assert wire.read_request(json_form.encode(wire.request_document(request))) == request
+    assert wire.read_request(wire.encode(wire.request_document(request))) == request
 
 
 @given(IDS, st.sampled_from(SessionStatus), TIMES, TIMES, st.none() | TEXT, st.none() | TEXT)
@@ -96,13 +96,13 @@ def test_a_status_is_read_as_it_was_written(
     record = StatusRecord(
         session_id=session_id,
         status=status,
-        created_at=json_form.to_millis(created),
-        last_modified=json_form.to_millis(modified),
+        created_at=wire.to_millis(created),
+        last_modified=wire.to_millis(modified),
         total_questions=2,
         rejection_reason=rejection,
         end_reason=reason,
     )
-    assert wire.read_status(json_form.encode(wire.status_document(record))) == record
+    assert wire.read_status(wire.encode(wire.status_document(record))) == record
 
 
 @given(IDS, st.lists(ANSWERS, max_size=4), TIMES)
@@ -110,10 +110,8 @@ def test_a_status_is_read_as_it_was_written(
 def test_answers_are_read_as_they_were_written(
     session_id: str, answers: list[UserAnswer], at: datetime
 ) -> None:
-    saved = SessionAnswers(
-        session_id=session_id, answers=answers, timestamp=json_form.to_millis(at)
-    )
-    assert wire.read_answers(json_form.encode(wire.answers_document(saved))) == saved
+    saved = SessionAnswers(session_id=session_id, answers=answers, timestamp=wire.to_millis(at))
+    assert wire.read_answers(wire.encode(wire.answers_document(saved))) == saved
 
 
 @given(JSON)
@@ -121,7 +119,7 @@ def test_answers_are_read_as_they_were_written(
 def test_any_json_is_read_or_refused_in_words(document: Any) -> None:
     data = json.dumps(document).encode()
     for read in (wire.read_request, wire.read_status, wire.read_answers):
-        with pytest.raises(json_form.WireError) as caught:
+        with pytest.raises(wire.WireError) as caught:
             read(data)
         assert caught.value.faults
     for parse, refusal in ((parse_questions, InvalidQuestions), (parse_answers, InvalidAnswers)):
@@ -135,7 +133,7 @@ def test_any_json_is_read_or_refused_in_words(document: Any) -> None:
 @settings(max_examples=examples(200))
 def test_any_bytes_are_refused_in_words_and_judged_as_a_lock(data: bytes) -> None:
     for read in (wire.read_request, wire.read_status, wire.read_answers):
-        with pytest.raises(json_form.WireError):
+        with pytest.raises(wire.WireError):
             read(data)
     judge(data, written_at=0.0, processes=OsProcesses())
 

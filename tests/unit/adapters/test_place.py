@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files import OsFileSystem, WriteError
-from agentforge_sessions.fleet.workspaces.place import PLACE_FILE, place_of
+from agentforge_sessions.fleet.objects.place import PLACE_FILE, place_of
 from tests.support.filesystem import FaultyFileSystem, nth_call
 
 

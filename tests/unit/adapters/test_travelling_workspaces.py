@@ -17,8 +17,8 @@ from agentforge_sessions.base.clock import utc_now
 from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.fleet.objects import ObjectDamaged, ObjectMissing, ObjectStoreUnavailable
 from agentforge_sessions.fleet.objects.folder_store import FolderStore
-from agentforge_sessions.fleet.workspaces.place_cache import trim
-from agentforge_sessions.fleet.workspaces.workspace_packs import (
+from agentforge_sessions.fleet.objects.place import trim
+from agentforge_sessions.fleet.objects.workspace_packs import (
     WorkspaceElsewhere,
     WorkspaceMoved,
     collect,

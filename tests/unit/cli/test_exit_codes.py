@@ -121,7 +121,7 @@ CODES = {
         "workflows.errors.AlreadyRunning",
         "repository.apply.apply_errors.CheckoutBusy",
         "repository.apply.apply_errors.CheckoutChanged",
-        "fleet.workspaces.workspace_packs.WorkspaceMoved",
+        "fleet.objects.workspace_packs.WorkspaceMoved",
     },
     6: {
         "entrypoints.cli.output.errors.ChangedSinceTrusted",
@@ -184,7 +184,7 @@ CODES = {
         "repository.apply.apply_errors.BranchRefused",
         "repository.apply.result_merge.ObjectsMissing",
         "repository.snapshots.snapshot_repository.SnapshotsChanged",
-        "fleet.workspaces.workspace_packs.WorkspaceElsewhere",
+        "fleet.objects.workspace_packs.WorkspaceElsewhere",
     },
     7: {
         "integrations.bridges.errors.ForeignEntryUnreadable",

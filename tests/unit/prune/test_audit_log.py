@@ -22,14 +22,14 @@ from agentforge_sessions.prune import (
     prepare_root,
     prune,
 )
-from agentforge_sessions.prune.records.audit_log import (
+from agentforge_sessions.prune.audit_log import (
     AUDIT_NAME,
     KEPT_LOGS,
     AuditLog,
     actor,
     read_audit,
 )
-from agentforge_sessions.prune.records.audit_reserve import RESERVE_BYTES, RESERVE_NAME
+from agentforge_sessions.prune.audit_reserve import RESERVE_BYTES, RESERVE_NAME
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.clock import START
 from tests.support.filesystem import Buffers, FaultyFileSystem, nth_call, nth_of

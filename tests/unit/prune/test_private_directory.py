@@ -27,7 +27,7 @@ from agentforge_sessions.prune import (
     restore_from_trash,
     unpin,
 )
-from agentforge_sessions.prune.records.audit_log import AUDIT_NAME
+from agentforge_sessions.prune.audit_log import AUDIT_NAME
 from agentforge_sessions.prune.removal.pins import PINS
 from agentforge_sessions.prune.removal.private_directory import (
     COMING,

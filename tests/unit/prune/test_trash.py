@@ -28,7 +28,7 @@ from agentforge_sessions.prune import (
     prune,
     restore_from_trash,
 )
-from agentforge_sessions.prune.records.audit_reserve import RESERVE_NAME
+from agentforge_sessions.prune.audit_reserve import RESERVE_NAME
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.filesystem import Buffers, FaultyFileSystem, nth_of
 from tests.support.prune_sites import Site, below, tree_of, uuid_of

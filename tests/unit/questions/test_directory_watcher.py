@@ -14,10 +14,11 @@ from structlog.testing import capture_logs
 
 from agentforge_sessions.questions.waiting.directory_watcher import (
     THREAD_NAME,
+    Inotify,
     InotifyWatcher,
     _until_readable,
+    is_available,
 )
-from agentforge_sessions.questions.waiting.inotify import Inotify, is_available
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="this system has no inotify")
 PATIENCE_S = 60

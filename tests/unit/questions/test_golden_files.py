@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from agentforge_sessions.questions import QuestionError, SessionCorrupted, SessionStatus
-from agentforge_sessions.questions.files import json_form, wire
+from agentforge_sessions.questions.files import wire
 from tests.support.questions import FakeTime, build
 
 GOLDEN: Final = Path(__file__).parents[2] / "golden" / "question_sessions" / "sessions"
@@ -70,25 +70,25 @@ def read_and_write_again(file: Path) -> bytes:
     data = file.read_bytes()
     match file.name:
         case "status.json":
-            return json_form.encode(wire.status_document(wire.read_status(data)))
+            return wire.encode(wire.status_document(wire.read_status(data)))
         case "answers.json":
-            return json_form.encode(wire.answers_document(wire.read_answers(data)))
+            return wire.encode(wire.answers_document(wire.read_answers(data)))
         case _:
-            return json_form.encode(wire.request_document(wire.read_request(data)))
+            return wire.encode(wire.request_document(wire.read_request(data)))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda one: f"{one.parent.parent.name}-{one.stem}")
 def test_a_file_that_is_read_and_written_has_the_same_bytes(file: Path) -> None:
     data = file.read_bytes()
     if data == b"null":
-        with pytest.raises(json_form.WireError, match="expected an object, found nothing"):
+        with pytest.raises(wire.WireError, match="expected an object, found nothing"):
             wire.read_answers(data)
         return
     by_hand = file.parent.parent.name == "completed_only_answers_file"
     if by_hand and file.name == "answers.json":  # written without indentation
         assert json.loads(read_and_write_again(file)) == json.loads(data)
         return
-    assert json_form.encode(json.loads(data)) == data
+    assert wire.encode(json.loads(data)) == data
     document = json.loads(data)
     if file.name == "request.json":  # the keys of a question come as its asker typed them
         served = ("options", "prompt", "title", "multiSelect")
@@ -97,7 +97,7 @@ def test_a_file_that_is_read_and_written_has_the_same_bytes(file: Path) -> None:
             | {"options": [dict(sorted(option.items())) for option in one["options"]]}
             for one in document["questions"]
         ]
-    assert read_and_write_again(file) == json_form.encode(document)
+    assert read_and_write_again(file) == wire.encode(document)
     if file.parent.parent.name == "pending_nonblocking":  # as the other program's server writes
         assert read_and_write_again(file) == data
 
@@ -110,7 +110,7 @@ def test_a_rejection_adds_the_reason_and_changes_no_other_byte(base: Path) -> No
     moment = datetime.fromisoformat("2026-11-22T00:00:00+00:00")
     build(base, clock=lambda: moment).reject_session(case["sessionId"])
     changed = {"status": "rejected", "lastModified": "2026-11-22T00:00:00.000Z"}
-    assert path.read_bytes() == json_form.encode({**before, **changed, "rejectionReason": None})
+    assert path.read_bytes() == wire.encode({**before, **changed, "rejectionReason": None})
 
 
 @pytest.mark.parametrize("status", ["in-progress", "elaborate_requested", "rephrase_requested"])

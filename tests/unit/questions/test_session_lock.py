@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from agentforge_sessions.questions import SessionNotFound
 from agentforge_sessions.questions.disk_errors import SessionBusy
-from agentforge_sessions.questions.files.session_lock import ANSWERING, LOCK_FILE
+from agentforge_sessions.questions.files.session_files import ANSWERING, LOCK_FILE
 from agentforge_sessions.questions.files.store import QuestionStore
 from tests.support.questions import MISSING, FakeTime
 

@@ -32,8 +32,8 @@ from agentforge_sessions.questions.waiting.change_feed import follow_changes, fo
 from agentforge_sessions.questions.waiting.directory_watcher import (
     InotifyWatcher,
     NoWatcher,
+    is_available,
 )
-from agentforge_sessions.questions.waiting.inotify import is_available
 from agentforge_sessions.questions.waiting.waiting import Deadline, ThreadBell
 from tests.support.cancelling import cancelled_when
 from tests.support.clock import FakeClock

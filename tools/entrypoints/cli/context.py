@@ -131,7 +131,7 @@ class Cli:
 
         if not is_database(self.store_url):
             return without_password(self.store_url)
-        from ...fleet.opening import for_command_line
+        from ...fleet.stores import for_command_line
 
         return for_command_line(self.store_url)
 

@@ -17,7 +17,7 @@ from .output.text import age_text, first_line, safe, shorten
 
 if TYPE_CHECKING:
     from ...questions import QuestionSessions
-    from ...questions.search import QuestionMatch
+    from ...questions.listing import QuestionMatch
     from ...wiring.searching import Found
 
 _MARK: Final = "bold magenta"

@@ -5,16 +5,18 @@ Only the services need the extra `object-store`.
 
 from __future__ import annotations
 
-from .errors import (
+from .objects import (
     InvalidObjectStoreAddress,
     ObjectDamaged,
     ObjectMissing,
+    ObjectStore,
     ObjectStoreError,
     ObjectStoreFull,
     ObjectStoreRefused,
     ObjectStoreUnavailable,
+    StoredObject,
+    fetch_checked,
 )
-from .objects import ObjectStore, StoredObject, fetch_checked
 from .opening import address_without_secrets, open_objects
 
 __all__ = [

@@ -17,8 +17,14 @@ from ...base.files import AtomicFileWriter, FileSystem, OsFileSystem, WriteError
 from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from ...base.files.safe_path import Missing, directory_beneath
 from ...base.files.trees import walk_tree
-from .errors import ObjectMissing, ObjectStoreFull, ObjectStoreRefused, ObjectStoreUnavailable
-from .objects import StoredObject, checked_key
+from .objects import (
+    ObjectMissing,
+    ObjectStoreFull,
+    ObjectStoreRefused,
+    ObjectStoreUnavailable,
+    StoredObject,
+    checked_key,
+)
 
 _PIECE: Final = 1 << 20
 _AWAY: Final = frozenset({errno.EIO, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT, errno.ENODEV})

@@ -7,9 +7,8 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit, urlunsplit
 
 from ...base.errors import ExtraMissing
-from .errors import InvalidObjectStoreAddress
 from .folder_store import FolderStore
-from .objects import ObjectStore
+from .objects import InvalidObjectStoreAddress, ObjectStore
 
 _SERVICES: Final = ("s3", "gs", "az", "memory")
 

@@ -21,15 +21,16 @@ from obstore.exceptions import (
 )
 from obstore.store import MemoryStore, from_url
 
-from .errors import (
+from .objects import (
     InvalidObjectStoreAddress,
     ObjectMissing,
     ObjectStoreError,
     ObjectStoreFull,
     ObjectStoreRefused,
     ObjectStoreUnavailable,
+    StoredObject,
+    checked_key,
 )
-from .objects import StoredObject, checked_key
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig

@@ -43,13 +43,14 @@ from ...questions.files.documents import (
     REQUEST_FILE,
     STATUS_FILE,
     KeptDocuments,
+    find_issues,
+    missing_session,
     new_documents,
 )
-from ...questions.files.validation import find_issues, missing_session
 from ...questions.repository import OnChange, Room
 from ...questions.rules import QuestionsConfig
 from ...questions.session_status import SessionStatus
-from ...questions.waiting.session_following import SessionFollower
+from ...questions.waiting.change_feed import SessionFollower
 from .database import Connection, Database
 from .errors import StoreRefused, StoreUnavailable
 from .notifications import Notifications

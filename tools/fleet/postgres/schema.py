@@ -8,15 +8,80 @@ would lose what a newer one writes.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from importlib import resources
 from typing import Final
 
 from attrs import frozen
 from procrastinate.schema import SchemaManager, migrations_path
+from psycopg import sql
 
-from .database import Connection, Database
-from .errors import StoreNotMigrated, StoreTooNew
-from .roles import grant, granted
+from .database import Connection, Database, is_pooled
+from .errors import RoleUnbounded, StoreForbidden, StoreNotMigrated, StoreTooNew
+
+_RECORDS: Final = ("removals", "migrations", "queue_migrations")
+"""The tables whose rows are read and added, but never changed or deleted."""
+_STATEMENTS: Final = (
+    "revoke all on all tables in schema agentforge from {role}",
+    "grant usage on schema agentforge to {role}",
+    "grant select, insert, update, delete on all tables in schema agentforge to {role}",
+    "revoke update, delete on {records} from {role}",
+    "grant usage on all sequences in schema agentforge to {role}",
+    "grant execute on all functions in schema agentforge to {role}",
+)
+_OWNS: Final = """
+select rolsuper or pg_has_role(pg_roles.oid, nspowner, 'member')
+from pg_roles, pg_namespace where rolname = %s and nspname = 'agentforge'
+"""
+_MAY_GRANT: Final = """
+select pg_has_role(nspowner, 'usage') from pg_namespace where nspname = 'agentforge'
+"""
+_MAY_CHANGE: Final = """
+select exists (
+    select 1 from unnest(%(records)s::text[]) record, pg_roles other
+    where pg_has_role(%(role)s, other.oid, 'member') and (
+        has_table_privilege(other.oid, 'agentforge.' || record, 'delete, truncate, trigger')
+        or has_any_column_privilege(other.oid, 'agentforge.' || record, 'update')))
+"""
+"""Checked for each role that it is a member of: SET ROLE also grants rights it does not inherit."""
+_GRANTED: Final = """
+select distinct rolname
+from pg_namespace, aclexplode(nspacl) granted join pg_roles on pg_roles.oid = granted.grantee
+where nspname = 'agentforge' and granted.privilege_type = 'USAGE'
+    and not rolsuper and not pg_has_role(pg_roles.oid, nspowner, 'member')
+order by rolname
+"""
+
+
+def grant(database: Database, connection: Connection, role: str) -> None:
+    """Grant a role the rights of programs on all existing tables, and no others.
+
+    Raises:
+        RoleUnbounded: It could change records all the same.
+        StoreForbidden: This connection's own role does not own the tables.
+        psycopg.Error: There is no such role.
+    """
+    if connection.execute(_MAY_GRANT).fetchone() != (True,):  # otherwise PostgreSQL only warns
+        reason = "the owner of the tables alone may grant rights on them"
+        raise StoreForbidden(store=database.name, sqlstate=None, reason=reason)
+    owns = connection.execute(_OWNS, (role,)).fetchone()
+    if owns is not None and owns[0]:
+        raise RoleUnbounded(store=database.name, role=role)
+    names = {
+        "role": sql.Identifier(role),
+        "records": sql.SQL(", ").join(sql.Identifier("agentforge", name) for name in _RECORDS),
+    }
+    for statement in _STATEMENTS:
+        connection.execute(sql.SQL(statement).format(**names))
+    about = {"role": role, "records": list(_RECORDS)}
+    if connection.execute(_MAY_CHANGE, about).fetchone() != (False,):
+        raise RoleUnbounded(store=database.name, role=role)
+
+
+def granted(connection: Connection) -> list[str]:
+    """Return the roles that have these rights already."""
+    return [row[0] for row in connection.execute(_GRANTED).fetchall()]
+
 
 _LOCK: Final = 0x4147454E54464F52
 """The key of the migrations' advisory lock: "AGENTFOR" in ASCII."""
@@ -159,3 +224,64 @@ def _last(connection: Connection) -> int:
 def _refuse_newer(database: Database, found: int, known: tuple[Migration, ...]) -> None:
     if found > known[-1].number:
         raise StoreTooNew(store=database.name, found=found, known=known[-1].number)
+
+
+_SIZE: Final = """
+select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint from pg_class
+where relkind = 'r' and relnamespace = to_regnamespace('agentforge')
+"""
+
+
+@frozen(kw_only=True)
+class StoreStatus:
+    """The status of a store.
+
+    Attributes:
+        store: Its address, without its password.
+        server: The version of PostgreSQL.
+        pooled: Whether the address is a pooler's.
+        found: The number of the last migration that ran, 0 for none.
+        needed: That of this program's last one.
+        sessions: The number of sessions in each state; empty if the store can't be used.
+        size_bytes: The size of its tables and indexes.
+    """
+
+    store: str
+    server: str
+    pooled: bool
+    found: int
+    needed: int
+    sessions: Mapping[str, int]
+    size_bytes: int
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether this program can work with it."""
+        return self.found == self.needed
+
+
+def status_of(database: Database) -> StoreStatus:
+    """Return a store's status, whichever program migrated it.
+
+    Raises:
+        StoreError: As `Database.transaction`.
+    """
+    found, needed = last_migration(database), migrations()[-1].number
+    with database.transaction() as connection:
+        server, size = connection.execute("show server_version"), connection.execute(_SIZE)
+        (version,), (size_bytes,) = server.fetchone() or ("",), size.fetchone() or (0,)
+        sessions = {}
+        if found == needed:
+            counted = connection.execute(
+                "select state, count(*) from agentforge.sessions group by state order by state"
+            )
+            sessions = dict(counted.fetchall())
+        return StoreStatus(
+            store=database.name,
+            server=version,
+            pooled=is_pooled(connection),
+            found=found,
+            needed=needed,
+            sessions=sessions,
+            size_bytes=size_bytes,
+        )

@@ -8,9 +8,8 @@ from typing import Final
 from attrs import frozen
 
 from ...workflows.workflow import RunRetry
-from .backoff import Backoff
 from .messages import Ending, Look
-from .settings import FleetSettings
+from .settings import Backoff, FleetSettings
 
 _QUIET: Final = frozenset({Ending.COMPLETED, Ending.PAUSED, Ending.FENCED, Ending.ABSENT})
 _USUAL: Final = RunRetry()

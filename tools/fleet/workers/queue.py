@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, LiteralString
+from typing import TYPE_CHECKING, Any, Final, LiteralString, Protocol
 
 import procrastinate
 import psycopg
@@ -14,6 +14,7 @@ from procrastinate.jobs import Job
 from procrastinate.manager import JobManager
 from psycopg_pool import AsyncConnectionPool
 
+from ...base.errors import AgentForgeError, ErrorKind
 from ...base.event_log import get_logger
 from .settings import FleetSettings
 
@@ -226,3 +227,59 @@ def new_app(
     if may_take is not None:
         app.job_manager = _Jobs(connector, may_take)
     return app
+
+
+def words_of(error: BaseException) -> str:
+    """Return an error and its cause on one line: the queue's own messages are too terse."""
+    cause = error.__cause__
+    texts = [" ".join(str(one or "").split()) for one in (error, cause)]
+    return ": ".join(text for text in texts if text) or type(error).__name__
+
+
+class FleetStopped(AgentForgeError, kind=ErrorKind.STORAGE):
+    """A worker ended without a request to stop."""
+
+    message = """the worker ended: {reason}. Its sessions go on with other workers, or with this one
+    once it is started again; nothing that was saved is lost."""
+    reason: str
+
+
+class TakenJobs(Protocol):
+    """The queue's record of a worker's jobs; `FleetQueue`."""
+
+    async def taken(self, worker: int) -> set[int]:
+        """Return the jobs that a worker runs according to the queue."""
+        ...
+
+    async def release(self, job: int, worker: int) -> bool:
+        """End a job, and enqueue its session; return False if it had ended already."""
+        ...
+
+
+class LostJobs:
+    """Finds and ends the lost jobs of one worker.
+
+    Args:
+        queue: The queue's record.
+        limit_s: How long a job must be lost before it is ended, in seconds: its end may be about to
+            be written.
+    """
+
+    def __init__(self, queue: TakenJobs, limit_s: float) -> None:
+        self._queue = queue
+        self._limit_s = limit_s
+        self._since: dict[int, float] = {}
+
+    async def release(self, worker: int, running: Collection[int], now: float) -> None:
+        """End the jobs that have been lost for the limit.
+
+        Args:
+            worker: The worker.
+            running: The jobs it runs.
+            now: The time, in seconds, on any monotonic clock.
+        """
+        lost = await self._queue.taken(worker) - set(running)
+        self._since = {job: self._since.get(job, now) for job in lost}
+        for job, since in list(self._since.items()):
+            if now - since >= self._limit_s and await self._queue.release(job, worker):
+                _log.warning("fleet.job.released", job=job)

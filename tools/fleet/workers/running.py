@@ -13,8 +13,8 @@ from ...base.event_log import get_logger
 from ..postgres.database import Database
 from ..postgres.schema import require_migrated
 from .children import Children
-from .errors import words_of
-from .health_server import HealthServer
+from .metrics import HealthServer
+from .queue import words_of
 from .settings import FleetSettings
 from .worker import FleetWorker
 

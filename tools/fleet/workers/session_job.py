@@ -12,7 +12,7 @@ from procrastinate.exceptions import ConnectorException, JobAborted
 from procrastinate.job_context import AbortReason, JobContext
 
 from ...base.event_log import get_logger
-from .children import ChildEnded
+from .children import ChildEnded, Wellness
 from .decisions import (
     Decision,
     Done,
@@ -23,11 +23,10 @@ from .decisions import (
     decide_after_crash,
     decide_after_refusal,
 )
-from .errors import words_of
 from .messages import Ending, Look
 from .metrics import FleetMetrics
+from .queue import words_of
 from .settings import FleetSettings
-from .wellness import Wellness
 
 _log = get_logger("agentforge.fleet")
 _WRITES: Final = 8

@@ -26,15 +26,12 @@ from procrastinate.worker import Worker
 
 from ...base.errors import AgentForgeError
 from ...base.event_log import get_logger
-from .children import Children
-from .errors import FleetStopped, words_of
-from .lost_jobs import LostJobs
+from .children import Children, Wellness
 from .maintenance import maintenance_app
 from .metrics import FleetMetrics
-from .queue import RUN_SESSION, FleetQueue, connected, new_app
+from .queue import RUN_SESSION, FleetQueue, FleetStopped, LostJobs, connected, new_app, words_of
 from .session_job import SessionJobs
 from .settings import MAINTENANCE_QUEUE, FleetSettings
-from .wellness import Wellness
 
 _log = get_logger("agentforge.fleet")
 _MAINTENANCE_AT_ONCE: Final = 3

@@ -29,7 +29,7 @@ from ...base.files import (
 from ...base.files.filesystem import close_reader
 from ...base.files.tree_removal import DISCARDED_PREFIX
 from ...prune import Outside, PruneBusy, PruneError
-from ...prune.records.audit_log import AuditLog
+from ...prune.audit_log import AuditLog
 from ...prune.removal.private_directory import PRIVATE, opened_root
 from ...prune.removal.session_lock import MOMENT_S, hold
 from ..errors import SessionInUse

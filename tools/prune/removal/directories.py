@@ -24,11 +24,11 @@ from typing import Final
 from attrs import evolve, field, frozen
 
 from ...base.files.tree_removal import DISCARDED_PREFIX
+from ..audit_log import AuditLog
+from ..audit_reserve import FULL
 from ..domain import Decision, Inspection, Plan, Reason, SkipReason
 from ..errors import PruneBusy, PruneRootUnusable
 from ..ports import Dated, PruneTarget
-from ..records.audit_log import AuditLog
-from ..records.audit_reserve import FULL
 from .deletion import DeletionPool
 from .environment import owners_of
 from .inspection import InspectionCache, Inspector

@@ -13,7 +13,7 @@ from attrs.validators import ge
 from ...base.clock import Clock, utc_now
 from ...base.files import FileSystem, OsFileSystem
 from ...base.files.atomic_file import random_token
-from ..records.audit_log import actor
+from ..audit_log import actor
 from .deletion import DELETERS
 
 

@@ -19,9 +19,9 @@ from attrs import field, frozen
 from ...base.errors import reason_of
 from ...base.files import FileSystem
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
+from ..audit_reserve import is_there
 from ..domain import Candidate, Inspection, Skipped, SkipReason
 from ..ports import Dated, PruneTarget, Record, settled
-from ..records.audit_reserve import is_there
 from .session_lock import is_in_use
 from .session_size import SessionSize
 

@@ -24,6 +24,8 @@ from typing import Final
 from ...base.errors import reason_of
 from ...base.files import DirectoryLock, FileSystem, LockTimeout, OsFileSystem, hand_over, try_lock
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader, opened
+from ..audit_log import make_log
+from ..audit_reserve import FULL, RESERVE_NAME, is_there, make_reserve
 from ..errors import (
     PruneBusy,
     PruneError,
@@ -31,8 +33,6 @@ from ..errors import (
     PruneRootUnusable,
     SessionInTheWay,
 )
-from ..records.audit_log import make_log
-from ..records.audit_reserve import FULL, RESERVE_NAME, is_there, make_reserve
 from .environment import Outside, owners_of
 
 PRIVATE: Final = ".prune"

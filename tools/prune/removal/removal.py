@@ -24,10 +24,10 @@ from attrs import define, field
 from ...base.errors import reason_of
 from ...base.files import FileSystem
 from ...base.files.tree_removal import put_back
+from ..audit_reserve import FULL
 from ..domain import Decision, Reason
 from ..errors import PruneError
 from ..ports import Leaving
-from ..records.audit_reserve import FULL
 from .private_directory import hidden_name, still_going, token_of
 from .run import RemovalWork, RunRecord
 from .session_lock import LockedSession, SessionLocker, refusal

@@ -9,6 +9,7 @@ from typing import Final, ParamSpec, TypeVar
 from attrs import evolve, field, frozen
 
 from ...base.errors import reason_of
+from ..audit_log import AuditLog
 from ..domain import (
     LEFT_ALONE,
     Candidate,
@@ -23,7 +24,6 @@ from ..domain import (
 )
 from ..policy import RetentionPolicy, decide, only_as_shown
 from ..ports import Disposal, PruneObserver, PruneTarget
-from ..records.audit_log import AuditLog
 from .deletion import Deletion, DeletionPool
 from .environment import Outside
 from .inspection import InspectionCache

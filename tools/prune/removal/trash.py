@@ -12,10 +12,10 @@ from typing import Final
 from attrs import frozen
 
 from ...base.files import FileSystem
+from ..audit_log import AuditLog
 from ..domain import Candidate
 from ..errors import NotInTrash
 from ..ports import LOCK_TIMEOUT_S, PruneTarget
-from ..records.audit_log import AuditLog
 from .environment import Outside
 from .private_directory import TRASH, opened_as_it_is, opened_root, root_opened, session_of
 

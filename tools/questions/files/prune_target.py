@@ -27,7 +27,6 @@ from ...prune.ports import undatable
 from ..domain import CleanupResult, is_session_id
 from ..session_status import SessionStatus
 from .documents import ANSWERS_FILE, STATUS_FILE
-from .json_form import WireError
 from .session_files import (
     DEFAULT_BASE_DIR,
     MAX_FILE_BYTES,
@@ -35,7 +34,7 @@ from .session_files import (
     STAGING_PREFIX,
     is_there,
 )
-from .wire import read_status
+from .wire import WireError, read_status
 
 if TYPE_CHECKING:
     from ...prune import Skipped

@@ -65,12 +65,18 @@ from ..session_status import SessionStatus
 from ..waiting.directory_feed import DirectoryFollower, Signature
 from ..waiting.directory_watcher import Watcher, process_watcher
 from ..waiting.waiting import POLL_S
-from .documents import STATUS_FILE, new_documents
-from .own_questions import OwnQuestions
+from .documents import STATUS_FILE, find_issues, missing_session, new_documents
 from .prune_target import cleanup
-from .session_files import DEFAULT_BASE_DIR, READ_PAUSES_S, STAGING_PREFIX, FileDocuments
-from .session_lock import ANSWERING, LOCK_FILE, lock_session
-from .validation import find_issues, missing_session
+from .session_files import (
+    ANSWERING,
+    DEFAULT_BASE_DIR,
+    LOCK_FILE,
+    READ_PAUSES_S,
+    STAGING_PREFIX,
+    FileDocuments,
+    OwnQuestions,
+    lock_session,
+)
 
 _BASE_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 _SETTLED_NS: Final = 100_000_000

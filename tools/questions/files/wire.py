@@ -6,18 +6,65 @@ unknown status as pending.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from datetime import datetime
+import json
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from ...base.question import FaultyInput, InvalidQuestions, Option, Question
 from ...base.reading.fields import Fields
-from ...base.reading.nodes import Faults, as_text, as_time, as_whole
+from ...base.reading.nodes import Faults, NoJsonObject, as_text, as_time, as_whole, parse_json
 from ..askers import asker_document, parse_asker
 from ..domain import SessionAnswers, SessionRequest, StatusRecord, UserAnswer
 from ..errors import InvalidAnswers
 from ..session_status import SessionStatus
-from .json_form import WireError, decode, format_time, to_millis, without_none
+
+
+class WireError(ValueError):
+    """A document is invalid.
+
+    Attributes:
+        faults: Everything that is wrong.
+    """
+
+    def __init__(self, faults: list[str]) -> None:
+        super().__init__("; ".join(faults))
+        self.faults = tuple(faults)
+
+
+def to_millis(moment: datetime) -> datetime:
+    """Return a time at the files' precision: UTC, whole milliseconds."""
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    utc = aware.astimezone(UTC)
+    return utc.replace(microsecond=utc.microsecond // 1000 * 1000)
+
+
+def format_time(moment: datetime) -> str:
+    """Format a time as `2026-03-01T09:30:00.000Z`."""
+    return to_millis(moment).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def without_none(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document without the keys that are None."""
+    return {key: value for key, value in document.items() if value is not None}
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    """Encode a document as the files have it: indented by two, and no newline at the end."""
+    return json.dumps(document, indent=2, ensure_ascii=False).encode()
+
+
+def decode(data: bytes, name: str) -> dict[str, Any]:
+    """Parse a JSON object.
+
+    Raises:
+        WireError: The data is no JSON object.
+    """
+    try:
+        return parse_json(data)
+    except NoJsonObject as error:
+        raise WireError([f"{name}: {error}"]) from error
+
 
 _Value = TypeVar("_Value")
 

@@ -17,8 +17,8 @@ from attrs import frozen
 
 from ...base.files import FileSystem
 from ..repository import OnChange
+from .change_feed import MOST_COST, Reports
 from .directory_watcher import Watcher
-from .session_following import MOST_COST, Reports
 
 
 @frozen

@@ -34,8 +34,8 @@ from ...base.files import (
 from ...base.files.atomic_file import random_token
 from ...base.files.trees import TreeChanges
 from ...base.identifiers import is_session_id
-from ...fleet.workspaces.place_cache import DEFAULT_BYTES, trim
-from ...fleet.workspaces.workspace_packs import WorkspacePacks
+from ...fleet.objects.place import DEFAULT_BYTES, trim
+from ...fleet.objects.workspace_packs import WorkspacePacks
 from ...harness.domain.history_events import WorkspacePrepared
 from ...harness.session_layout import AGENT_STATE, SNAPSHOTS, WORKSPACE
 from ...harness.session_ports import LocalSessions

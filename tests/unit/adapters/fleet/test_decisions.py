@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 
-from agentforge_sessions.fleet.workers.backoff import Backoff
 from agentforge_sessions.fleet.workers.decisions import (
     Decision,
     Done,
@@ -17,7 +16,7 @@ from agentforge_sessions.fleet.workers.decisions import (
     decide_after_crash,
 )
 from agentforge_sessions.fleet.workers.messages import Ending, Look
-from agentforge_sessions.fleet.workers.settings import FleetSettings
+from agentforge_sessions.fleet.workers.settings import Backoff, FleetSettings
 from agentforge_sessions.workflows.workflow import RunRetry
 
 SETTINGS = FleetSettings(busy_s=7.0, crashes=3, crash=Backoff(wait_s=2.0, at_most_s=3.0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from agentforge_sessions.fleet.workers.lost_jobs import LostJobs
+from agentforge_sessions.fleet.workers.queue import LostJobs
 
 
 class Queue:

@@ -10,12 +10,11 @@ import pytest
 from procrastinate.exceptions import ConnectorException, JobAborted
 from procrastinate.job_context import AbortReason
 
-from agentforge_sessions.fleet.workers.children import ChildEnded
+from agentforge_sessions.fleet.workers.children import ChildEnded, Wellness
 from agentforge_sessions.fleet.workers.messages import Ending, Look
 from agentforge_sessions.fleet.workers.metrics import FleetMetrics
 from agentforge_sessions.fleet.workers.session_job import JobFailed, SessionJobs
 from agentforge_sessions.fleet.workers.settings import FleetSettings
-from agentforge_sessions.fleet.workers.wellness import Wellness
 
 S = "session_20260301_093000_000000"
 SETTINGS = FleetSettings(crashes=2)

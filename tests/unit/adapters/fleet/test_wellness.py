@@ -7,10 +7,8 @@ import asyncio
 import pytest
 from attrs import evolve
 
-from agentforge_sessions.fleet.workers.backoff import Backoff
-from agentforge_sessions.fleet.workers.children import ChildEnded
-from agentforge_sessions.fleet.workers.settings import FleetSettings
-from agentforge_sessions.fleet.workers.wellness import Wellness
+from agentforge_sessions.fleet.workers.children import ChildEnded, Wellness
+from agentforge_sessions.fleet.workers.settings import Backoff, FleetSettings
 
 SETTINGS = evolve(FleetSettings(), crash=Backoff(wait_s=1.0, factor=2.0, at_most_s=4.0))
 

@@ -206,7 +206,7 @@ def check_store(store: SessionRepository, database: str | None) -> Finding:
     """
     if database is None:
         return ok(f"files in {store.where}")
-    from ....fleet.opening import store_status
+    from ....fleet.stores import store_status
 
     found = store_status(database)
     at = f"{found.store}: PostgreSQL {found.server}, migration {found.found} of {found.needed}"

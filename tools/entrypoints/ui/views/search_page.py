@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element
 from ....base.search_words import Passage, Place, SearchWords
 from ....harness.views.session_search import SessionMatch
 from ....questions import SessionStatus
-from ....questions.search import QuestionMatch
+from ....questions.listing import QuestionMatch
 from ....wiring.searching import Found, search
 from ...pages.html import Child, element
 from ...pages.parts import muted

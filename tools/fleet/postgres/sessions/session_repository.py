@@ -43,7 +43,7 @@ from ....harness.views.entry_events import EntryEvent, events_after, first_own
 from ....harness.views.session_filter import SessionFilter
 from ....harness.views.session_head import SessionSummary, UnreadableSession
 from ....harness.views.session_names import ATTACHMENT, kept_documents, require_saved, resolved
-from ....prune.records.audit_log import actor
+from ....prune.audit_log import actor
 from ..database import Connection, Database
 from .receivers import PostgresReceiver, keep_untold
 from .session_candidates import read_candidates

@@ -11,7 +11,7 @@ import typer
 
 from ..... import harness, prune, sandbox
 from .....base.errors import AmbiguousId
-from .....prune.archive.archive_format import SUFFIX
+from .....prune.archive_format import SUFFIX
 from .....prune.removal.private_directory import TRASH
 from ...context import Cli
 from ...options import QUESTIONS_OPTION, Yes, argument, flag

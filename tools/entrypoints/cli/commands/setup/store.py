@@ -12,8 +12,7 @@ from typing import Any, Final
 import typer
 
 from ..... import harness, prune
-from .....fleet.opening import migrate_store, store_status
-from .....fleet.stores import is_elsewhere, open_sessions
+from .....fleet.stores import is_elsewhere, migrate_store, open_sessions, store_status
 from .....harness.session_ports import LocalSessions, require_own
 from .....harness.store.session_copy import CopiedSession, CopyOutcome, copy_sessions
 from ...context import STORE_VARIABLE, Cli

@@ -17,14 +17,10 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from ...base.files import FileSystem, OsFileSystem
-from ...base.files.directory_store import NewDirectory
-from ...base.files.filesystem import CREATE_FLAGS, READ_FLAGS, opened
-from ...base.files.safe_path import directory_beneath, is_plain_name
-from ..errors import InvalidArchive
-from ..ports import LOCK_TIMEOUT_S, PruneTarget
-from ..removal.environment import Outside
-from ..removal.private_directory import COMING, opened_root
+from ..base.files import FileSystem, OsFileSystem
+from ..base.files.directory_store import NewDirectory
+from ..base.files.filesystem import CREATE_FLAGS, READ_FLAGS, opened
+from ..base.files.safe_path import directory_beneath, is_plain_name
 from .archive_format import (
     ABOUT_NAME,
     CHECKSUM_SUFFIX,
@@ -36,6 +32,10 @@ from .archive_format import (
     checksum_of,
     zstd_module,
 )
+from .errors import InvalidArchive
+from .ports import LOCK_TIMEOUT_S, PruneTarget
+from .removal.environment import Outside
+from .removal.private_directory import COMING, opened_root
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -1,17 +1,33 @@
-"""Limits the disk space of a place: sessions that moved elsewhere, or ended, are removed."""
+"""A place: one directory of sessions, its name in the fleet, and the limit of its disk space.
+
+The name is random and stored in the directory. A copy of the directory is another place, since its
+contents become outdated: the name is valid only for the directory that it was created in.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from attrs import frozen
 
 from ...base.event_log import get_logger
-from ...base.files import DirectoryLock, DurableError, FileSystem, OsFileSystem, discard_tree
+from ...base.files import (
+    AtomicFileWriter,
+    DirectoryLock,
+    DurableError,
+    FileSystem,
+    OsFileSystem,
+    ReadError,
+    discard_tree,
+    make_durable_directory,
+    read_regular_file,
+)
 from ...base.files.atomic_file import random_token
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ...base.files.trees import walk_tree
@@ -19,7 +35,57 @@ from ...base.identifiers import is_session_id
 from ...harness.errors import SessionInUse
 from ...harness.session_layout import GUARDS, SESSION_FILE, SNAPSHOTS, WORKSPACE
 from ...harness.session_ports import SessionPlaces
-from ..objects.pack_index import PackIndex
+from .pack_index import PackIndex
+
+PLACE_FILE: Final = ".place"
+_MAX_BYTES: Final = 4096
+_ID: Final = re.compile(r"[0-9a-f]{32}")
+
+
+def _random_id() -> str:
+    return os.urandom(16).hex()
+
+
+def place_of(base: Path, fs: FileSystem, *, token: Callable[[], str] = _random_id) -> str:
+    """Return the name of a directory of sessions, creating it the first time.
+
+    Args:
+        base: The directory; it is created if it is missing.
+        fs: The file system.
+        token: Returns random names of 32 hexadecimal digits.
+
+    Raises:
+        WriteError: The disk or its permissions.
+    """
+    found = _read(fs, base)
+    if found is not None:
+        return found
+    make_durable_directory(fs, base)
+    with DirectoryLock(fs, base, follow=True) as lock:
+        found = _read(fs, base)
+        if found is None:
+            found = token()
+            said = {"schema_version": 1, "place": found, "inode": os.stat(base).st_ino}
+            with AtomicFileWriter(base / PLACE_FILE, fs=fs, directory_fd=lock.fd) as file:
+                file.write(json.dumps(said) + "\n")
+    return found
+
+
+def _read(fs: FileSystem, base: Path) -> str | None:
+    """Return the name created in this very directory; None if it has none."""
+    try:
+        path = base / PLACE_FILE
+        data = read_regular_file(fs, str(path), path=path, max_bytes=_MAX_BYTES)
+        said: Any = json.loads(data or b"")
+        known = said["place"], said["inode"]
+        inode = os.stat(base).st_ino
+    except (OSError, ReadError, ValueError, KeyError, TypeError):
+        return None
+    place = known[0]
+    if not isinstance(place, str) or _ID.fullmatch(place) is None or known[1] != inode:
+        return None
+    return place
+
 
 DEFAULT_BYTES: Final = 20 << 30
 """The default limit of a place's sessions, in bytes."""

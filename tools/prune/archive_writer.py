@@ -27,19 +27,10 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from attrs import field, frozen
 
-from ...base.clock import Clock, utc_now
-from ...base.files import DurableError, FileSystem, make_durable_directory
-from ...base.files.filesystem import (
-    CREATE_FLAGS,
-    DIRECTORY_FLAGS,
-    READ_FLAGS,
-    close_reader,
-    opened,
-)
-from ...base.files.trees import walk_tree
-from ..domain import Candidate
-from ..records.audit_reserve import is_there
-from ..removal.private_directory import PRIVATE
+from ..base.clock import Clock, utc_now
+from ..base.files import DurableError, FileSystem, make_durable_directory
+from ..base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader, opened
+from ..base.files.trees import walk_tree
 from .archive_format import (
     ABOUT_NAME,
     CHECKSUM_SUFFIX,
@@ -51,9 +42,13 @@ from .archive_format import (
     HashingWriter,
     Reader,
     checksum_of,
+    create_hidden,
+    sweep,
     zstd_module,
 )
-from .archive_leftovers import create_hidden, sweep
+from .audit_reserve import is_there
+from .domain import Candidate
+from .removal.private_directory import PRIVATE
 
 if TYPE_CHECKING:
     from types import ModuleType

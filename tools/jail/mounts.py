@@ -1,4 +1,8 @@
-"""Cache folders of test runners beside a project's packages: writable in a jail, then dropped.
+"""The folders mounted in a workspace: their mount points, and the writable caches in them.
+
+An earlier command in a jail may have written the workspace; bubblewrap, asked to make a mount point
+below a link that leads out, would make it on the host. So mount points are made here, and no link
+is followed.
 
 `node_modules` is mounted read-only in a workspace, and vite, vitest, babel and others write into
 it; vitest 2 fails a run of correct code if it can't. Each such folder is a scratch folder in
@@ -12,7 +16,7 @@ import functools
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -20,7 +24,11 @@ from typing import Final
 from attrs import evolve
 
 from ..base.event_log import get_logger
+from ..base.files import OsFileSystem
+from ..base.files.filesystem import DIRECTORY_FLAGS
+from ..base.files.safe_path import Missing, directory_beneath
 from .command_line import Bind
+from .errors import MountPointUnusable
 
 PACKAGES: Final = "node_modules"
 CACHES: Final = (".cache", ".vite", ".vite-temp", ".vitest")
@@ -28,6 +36,30 @@ CACHES: Final = (".cache", ".vite", ".vite-temp", ".vitest")
 _PROBE_S: Final = 20.0
 
 _log = get_logger("agentforge.jail")
+
+
+def make_mount_points(workspace: Path, targets: Iterable[str]) -> None:
+    """Make the mount points that are missing.
+
+    Args:
+        workspace: The workspace, a directory.
+        targets: Plain relative paths.
+
+    Raises:
+        MountPointUnusable: A link or a file is in the way.
+        OSError: The workspace can't be opened.
+    """
+    fs = OsFileSystem()
+    root = os.open(workspace, DIRECTORY_FLAGS)
+    try:
+        for target in targets:
+            try:
+                with directory_beneath(fs, root, target.split("/"), missing=Missing.MADE):
+                    pass
+            except OSError as error:
+                raise MountPointUnusable(target, error.strerror or str(error)) from error
+    finally:
+        os.close(root)
 
 
 def with_caches(bind: Bind, bubblewrap: Path, held: ExitStack) -> Bind:

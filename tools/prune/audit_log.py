@@ -27,10 +27,10 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Final
 
-from ...base.files import FileSystem, hand_over
-from ...base.files.directory_store import sync_directory
-from ...base.files.filesystem import close_reader
-from ...base.files.regular_file import create_file
+from ..base.files import FileSystem, hand_over
+from ..base.files.directory_store import sync_directory
+from ..base.files.filesystem import close_reader
+from ..base.files.regular_file import create_file
 from .audit_reserve import FULL, RESERVE_BYTES, RESERVE_NAME, Reserve, is_there
 
 ROTATED_AT_BYTES: Final = 8 << 20

@@ -24,9 +24,9 @@ from ...base.errors import AgentForgeError, ErrorKind
 from ...base.event_log import get_logger
 from ...base.files import FileSystem, OsFileSystem, make_durable_directory
 from ...repository.snapshots.snapshots import NewPack, Snapshots
-from ..objects import ObjectStore, StoredObject, fetch_checked
-from ..objects.objects import sha256_of
-from ..objects.pack_index import Pack, PackIndex, PackKind, Place
+from . import ObjectStore, StoredObject, fetch_checked
+from .objects import sha256_of
+from .pack_index import Pack, PackIndex, PackKind, Place
 from .place import place_of
 
 COLLECTED_AFTER_S: Final = 86_400.0

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from ...base.files import FileSystem
-from ...base.files.filesystem import close_reader, opened
-from ...base.files.regular_file import create_file, write_all
+from ..base.files import FileSystem
+from ..base.files.filesystem import close_reader, opened
+from ..base.files.regular_file import create_file, write_all
 
 RESERVE_NAME: Final = "audit.reserve"
 """The reserve's name in a root's private directory."""

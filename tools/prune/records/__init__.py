@@ -1,1 +1,0 @@
-"""The audit log of removals, and the disk space reserved for it."""
