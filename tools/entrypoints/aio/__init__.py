@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ...base.exports import on_first_use
 
 if TYPE_CHECKING:
-    from .event_feed import AsyncEventFeed
+    from .faces import AsyncEventFeed
     from .manager import AsyncSessionManager
     from .runner import AsyncWorkflowRunner
     from .sandbox import AsyncSandbox
@@ -24,7 +24,7 @@ else:
     __getattr__ = on_first_use(
         __name__,
         {
-            "event_feed": "AsyncEventFeed",
+            "faces": "AsyncEventFeed",
             "manager": "AsyncSessionManager",
             "runner": "AsyncWorkflowRunner",
             "sandbox": "AsyncSandbox",
