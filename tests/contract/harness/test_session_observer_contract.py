@@ -34,6 +34,7 @@ from tests.support.agents import GOOD, RED, FakeGates, FakePerson, ScriptedAgent
 from tests.support.clock import FakeClock
 from tests.support.executors import FAILED, SUCCEEDED, FakeExecutor
 from tests.support.observers import Failing, Remembering
+from tests.support.soak import SOAKING
 
 ASKS = """\
 ```agentforge:questions
@@ -166,7 +167,7 @@ def test_what_an_observer_raises_fails_nothing_and_no_later_observer(
     }
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(8 if SOAKING else 3))
 def test_observers_that_fail_at_random_change_nothing_of_what_is_stored(
     lead: Leader, base: Path, tmp_path: Path, seed: int
 ) -> None:

@@ -31,6 +31,7 @@ PHASES: Final = ("red", "green")
 TAGS: Final = ("billing", "urgent", "ünïque")
 PARENT: Final = an_id(999)
 STATES: Final = tuple(SessionState)
+OTHER_ORDERS: Final = (SessionOrder.FIRST_CHANGED, SessionOrder.LEAST_LEFT, SessionOrder.ID)
 
 
 def fill(kept: Kept, count: int = 12) -> list[SessionContext]:
@@ -118,7 +119,7 @@ def test_without_sessions_a_page_is_empty(kept: Kept) -> None:
     assert kept.sessions.page(limit=5) == SessionPage(sessions=(), more=0)
 
 
-@pytest.mark.parametrize("limit", [1, 5, 12, 50])
+@pytest.mark.parametrize("limit", [1, 5, 12])
 def test_page_after_page_has_each_session_once_in_each_order(kept: Kept, limit: int) -> None:
     made = fill(kept)
     for order in SessionOrder:
@@ -202,7 +203,7 @@ def fits_budget(asked: BudgetLeft | None, session: SessionContext) -> bool:
 def test_a_page_has_those_that_fit(kept: Kept) -> None:
     made = fill(kept)
     found = 0
-    for wanted in FILTERS:
+    for number, wanted in enumerate(FILTERS):
         fitting = [
             one.session_id
             for one in made
@@ -220,11 +221,10 @@ def test_a_page_has_those_that_fit(kept: Kept) -> None:
         found += len(fitting)
         assert all_pages(kept, wanted, limit=2) == fitting, wanted
         among = [one for one in made if one.session_id in fitting]
-        for order in (SessionOrder.FIRST_CHANGED, SessionOrder.LEAST_LEFT):
-            assert all_pages(kept, wanted, order=order, limit=2) == in_order(among, order), wanted
-        by_id = all_pages(kept, wanted, order=SessionOrder.ID, limit=2)
-        assert by_id == sorted(fitting), wanted
-        assert [one.session_id for one in kept.sessions.summaries(wanted)] == by_id, wanted
+        order = OTHER_ORDERS[number % len(OTHER_ORDERS)]
+        assert all_pages(kept, wanted, order=order, limit=2) == in_order(among, order), wanted
+        listed = [one.session_id for one in kept.sessions.summaries(wanted)]
+        assert listed == sorted(fitting), wanted
     assert found > len(FILTERS)
 
 

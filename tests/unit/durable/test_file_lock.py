@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -13,17 +11,6 @@ import pytest
 from agentforge_sessions.base.files import DirectoryLock, LockTimeout, OsFileSystem, WriteError
 from tests.support.clock import SleptClock
 from tests.support.filesystem import FaultyFileSystem
-
-ROOT = Path(__file__).parents[3]
-OWNER = """
-import sys
-from pathlib import Path
-from agentforge_sessions.base.files import (DirectoryLock, OsFileSystem)
-
-lock = DirectoryLock(OsFileSystem(), Path(sys.argv[1])).acquire()
-print("held", flush=True)
-sys.stdin.read()
-"""
 
 
 def test_only_one_owner_at_a_time_between_threads(tmp_path: Path) -> None:
@@ -85,25 +72,6 @@ def test_a_lock_that_is_let_go_while_we_wait_is_taken(tmp_path: Path) -> None:
         assert lock.fd >= 0
     assert len(pauses) == 3
     assert lock.fd == -1
-
-
-def test_another_process_holds_it_until_it_is_killed(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(tmp_path)],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as owner:
-        try:
-            assert owner.stdout is not None
-            assert owner.stdout.readline() == b"held\n"
-            with pytest.raises(LockTimeout):
-                DirectoryLock(OsFileSystem(), tmp_path, timeout_s=0).acquire()
-        finally:
-            owner.kill()
-            owner.wait()
-        with DirectoryLock(OsFileSystem(), tmp_path, timeout_s=0) as lock:
-            assert lock.fd >= 0
 
 
 def test_a_directory_that_was_replaced_while_we_waited_is_not_taken_for_it(tmp_path: Path) -> None:

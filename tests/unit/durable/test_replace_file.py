@@ -31,11 +31,6 @@ def test_the_pieces_become_one_file(tmp_path: Path, directory: int) -> None:
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_empty_file_can_be_written(tmp_path: Path, directory: int) -> None:
-    replace_file(OsFileSystem(), directory, "file", [b""], path=tmp_path / "file")
-    assert (tmp_path / "file").read_bytes() == b""
-
-
 def test_who_had_the_old_file_open_still_reads_the_old_content(
     tmp_path: Path, directory: int
 ) -> None:
@@ -63,33 +58,16 @@ def test_a_link_in_the_files_place_is_replaced_and_not_followed(
     assert sorted(os.listdir(tmp_path)) == ["file", "other"]
 
 
+@pytest.mark.parametrize("is_open", [False, True])
 def test_a_directory_whose_sync_fails_gets_the_old_content_back(
-    tmp_path: Path, directory: int
+    tmp_path: Path, directory: int, *, is_open: bool
 ) -> None:
     (tmp_path / "file").write_bytes(b"old")
     fs = FaultyFileSystem(plan=nth_of("fsync", 1, errno.EIO))
-    with (tmp_path / "file").open("rb") as previous:
-        with pytest.raises(WriteError) as caught:
-            replace_file(
-                fs,
-                directory,
-                "file",
-                [b"new"],
-                path=tmp_path / "file",
-                previous_fd=previous.fileno(),
-            )
-        assert not caught.value.visible
-    assert (tmp_path / "file").read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_the_old_content_comes_back_for_callers_that_did_not_open_the_old_file(
-    tmp_path: Path, directory: int
-) -> None:
-    (tmp_path / "file").write_bytes(b"old")
-    fs = FaultyFileSystem(plan=nth_of("fsync", 1, errno.EIO))
-    with pytest.raises(WriteError, match="the old content is untouched") as caught:
-        replace_file(fs, directory, "file", [b"new"], path=tmp_path / "file")
+    with (tmp_path / "file").open("rb") as old:
+        known = old.fileno() if is_open else None
+        with pytest.raises(WriteError, match="the old content is untouched") as caught:
+            replace_file(fs, directory, "file", [b"new"], path=tmp_path / "file", previous_fd=known)
     assert not caught.value.visible
     assert (tmp_path / "file").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]

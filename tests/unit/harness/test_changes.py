@@ -18,7 +18,6 @@ from agentforge_sessions.harness import (
     SessionConflict,
     SessionContext,
     SessionManager,
-    SessionState,
     SessionStore,
     WriteError,
 )
@@ -260,16 +259,6 @@ def test_a_save_that_fails_takes_all_of_it_back(
         much(manager)
         fs.plan = every_call_from(0, errno.ENOSPC, ("writev",))
     assert session == before == stored(manager, session)
-
-
-def test_a_session_that_ended_meanwhile_stays_as_it_ended(manager: SessionManager) -> None:
-    session = manager.create()
-    other = SessionManager(manager.store.base_path)
-    other.open(session.session_id)
-    with pytest.raises(SessionConflict), manager.changes():  # noqa: PT012
-        manager.add_history("mine")
-        other.complete()
-    assert stored(manager, session).state is SessionState.COMPLETED
 
 
 def test_a_block_that_is_killed_at_any_system_call_is_there_whole_or_not_at_all(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,10 +89,8 @@ def test_the_id_is_in_the_history_on_disk_before_the_person_sees_the_question(
 def test_an_answer_is_returned_and_recorded(
     manager: SessionManager, channel: MemoryChannel
 ) -> None:
-    person = threading.Timer(0.05, channel.answer, ["q-1", "blue"])
-    person.start()
+    while_it_waits(channel, lambda: channel.answer("q-1", "blue"))
     reply = manager.ask([COLOUR])
-    person.join()
     assert reply.answers[0].selected == ("blue",)
     assert actions(manager) == ["session_created", "question_asked", "question_answered"]
     assert manager.current_session is not None
@@ -157,11 +154,13 @@ def test_a_session_that_somebody_else_paused_stays_paused(
     manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
     operator = another(manager, channel, clock)
-    person = threading.Timer(0.1, channel.answer, ["q-1", "red"])
-
-    while_it_waits(channel, operator.reload, lambda: operator.pause("lunch"), person.start)
+    while_it_waits(
+        channel,
+        operator.reload,
+        lambda: operator.pause("lunch"),
+        lambda: channel.answer("q-1", "red"),
+    )
     assert manager.ask([COLOUR]).outcome == "answered"
-    person.join()
     assert manager.current_session is not None
     assert manager.current_session.state is SessionState.PAUSED
     assert actions(manager)[-2:] == ["session_paused", "question_answered"]

@@ -24,6 +24,7 @@ from agentforge_sessions.harness.format.session_digest import differs, joined
 from tests.support.clock import START
 from tests.support.sessions import session_id as an_id
 from tests.support.sessions import without_digest
+from tests.support.soak import SOAKING
 
 PATH = Path("session.yaml")
 S = an_id(1)
@@ -95,7 +96,7 @@ def test_a_flipped_bit_never_loads_unnoticed() -> None:
     whole = read(data)
     taken = 0
     for place in range(len(data)):
-        for bit in range(8):
+        for bit in range(8) if SOAKING else (place % 8,):
             flipped = data[:place] + bytes([data[place] ^ (1 << bit)]) + data[place + 1 :]
             try:
                 found = read(flipped)
@@ -103,7 +104,7 @@ def test_a_flipped_bit_never_loads_unnoticed() -> None:
                 continue
             taken += 1
             assert found.unlike_its_digest or found == whole, (place, bit)
-    assert taken > 100
+    assert taken > 20
 
 
 def test_a_file_without_a_digest_loads_without_a_word() -> None:

@@ -89,29 +89,6 @@ def test_a_checkpoint_is_told_with_its_entry(manager: SessionManager) -> None:
     assert [event["entry"] for event in events[1:]] == [2, 3]
 
 
-def test_each_line_of_the_budget_is_told_once_when_it_is_crossed(manager: SessionManager) -> None:
-    manager.create(token_budget=100)
-    with capture_logs() as events:
-        for tokens in (79, 1, 1, 18, 1, 5):
-            manager.record_tokens(tokens)
-
-    assert [(event["event"], event["tokens_used"]) for event in events] == [
-        ("session.budget.warning", 80),
-        ("session.budget.exceeded", 105),
-    ]
-    assert {event["log_level"] for event in events} == {"warning"}
-
-
-def test_a_line_that_an_extension_took_back_is_told_again(manager: SessionManager) -> None:
-    manager.create(token_budget=100)
-    manager.record_tokens(85)
-    with capture_logs() as events:
-        manager.extend_budget(100)
-        manager.record_tokens(80)
-
-    assert named(events) == ["budget.extended", "session.budget.warning"]
-
-
 def test_a_run_is_told_from_its_start_to_its_end(base: Path, clock: FakeClock) -> None:
     executor = FakeExecutor.answering([SUCCEEDED, FAILED])
     manager = SessionManager(SessionStore(base), executor=executor, clock=clock)

@@ -110,21 +110,6 @@ def test_a_file_with_only_the_documents_fields_loads() -> None:
     assert decode(encode_session(found).decode()) == found
 
 
-def test_a_file_with_only_the_documents_fields_is_led_on(tmp_path: Path) -> None:
-    store = SessionStore(tmp_path)
-    path = store.session_path("session_20251230_101500_000042")
-    path.parent.mkdir()
-    path.write_text(DOCUMENT)
-
-    found = store.load(path.parent.name)
-    assert found is not None
-    found.add_history("goes on")
-    store.save(found)
-
-    assert found.revision == 2
-    assert SessionStore(tmp_path).load(path.parent.name) == found
-
-
 @settings(max_examples=examples(150))
 @given(sessions())
 def test_what_a_yaml_library_makes_of_a_file_loads_as_the_same_session(
