@@ -77,7 +77,7 @@ CODES = {
         "workflows.prompts.context.RulesTooLong",
         "workflows.errors.NoEarlierPhase",
         "workflows.documents.specification.UnknownComponent",
-        "fleet.objects.errors.InvalidObjectStoreAddress",
+        "fleet.objects.objects.InvalidObjectStoreAddress",
     },
     3: {
         "integrations.observers.errors.UnknownWebhook",
@@ -96,7 +96,7 @@ CODES = {
         "repository.errors.UnknownRevision",
         "repository.snapshots.snapshot_repository.NoSnapshots",
         "repository.snapshots.snapshots.SnapshotMissing",
-        "fleet.objects.errors.ObjectMissing",
+        "fleet.objects.objects.ObjectMissing",
     },
     4: {
         "base.plugins.PluginAmbiguous",
@@ -203,7 +203,7 @@ CODES = {
     8: {
         "questions.errors.QuestionStoreError",
         "questions.errors.QuestionsUnavailable",
-        "fleet.workers.errors.FleetStopped",
+        "fleet.workers.queue.FleetStopped",
         "fleet.postgres.errors.StoreError",
         "fleet.postgres.errors.StoreForbidden",
         "fleet.postgres.errors.StoreFull",
@@ -227,11 +227,11 @@ CODES = {
         "repository.errors.GitOutputTooLarge",
         "repository.snapshots.snapshot_restore.RestoreFailed",
         "repository.apply.apply_errors.ApplyFailed",
-        "fleet.objects.errors.ObjectDamaged",
-        "fleet.objects.errors.ObjectStoreError",
-        "fleet.objects.errors.ObjectStoreFull",
-        "fleet.objects.errors.ObjectStoreRefused",
-        "fleet.objects.errors.ObjectStoreUnavailable",
+        "fleet.objects.objects.ObjectDamaged",
+        "fleet.objects.objects.ObjectStoreError",
+        "fleet.objects.objects.ObjectStoreFull",
+        "fleet.objects.objects.ObjectStoreRefused",
+        "fleet.objects.objects.ObjectStoreUnavailable",
         "questions.errors.QuestionsRefused",
     },
     9: {
