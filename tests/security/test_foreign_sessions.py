@@ -23,8 +23,7 @@ from agentforge_sessions.entrypoints.cli.running.submitting import submit_existi
 from agentforge_sessions.entrypoints.mcp_server.serving import McpPlaces, McpServices, server_of
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.errors import ChangedSinceShown, SessionNotAdopted
-from agentforge_sessions.harness.store.own_sessions import OwnSessions
-from agentforge_sessions.harness.store.sessions_place import sessions_directory
+from agentforge_sessions.harness.store.sessions_place import OwnSessions, sessions_directory
 from agentforge_sessions.wiring.bootstrap import open_snapshots
 from agentforge_sessions.workflows.agents.port import AgentChoice
 from agentforge_sessions.workflows.builtin import SPEC

@@ -14,12 +14,10 @@ from attrs import define, field
 
 from agentforge_sessions.base.clock import Clock, utc_now
 from agentforge_sessions.base.errors import AgentForgeError
-from agentforge_sessions.base.files.tree_changes import FileChange, TreeChanges
+from agentforge_sessions.base.files.trees import FileChange, TreeChanges
 from agentforge_sessions.harness.domain.history_events import WorkspacePrepared
 from agentforge_sessions.harness.session_ports import SessionPlaces
-from agentforge_sessions.harness.snapshot_port import (
-    SnapshotTaken,
-)
+from agentforge_sessions.harness.snapshot_port import SnapshotTaken
 
 Tree = dict[str, tuple[str, bytes]]
 """The files of a workspace: mode, as git says it, and content."""

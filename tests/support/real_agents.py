@@ -25,7 +25,7 @@ import pytest
 from agentforge_sessions.agents.setup.pieces import PIECES, Commands
 from agentforge_sessions.agents.setup.places import Places, Scope
 from agentforge_sessions.harness import SessionStore
-from agentforge_sessions.harness.store.own_sessions import OwnSessions
+from agentforge_sessions.harness.store.sessions_place import OwnSessions
 from tests.support.loopback import loopback
 from tests.support.promptness import wait_until
 from tests.support.scripted_model import ScriptedModel

@@ -14,8 +14,7 @@ from agentforge_sessions.harness import (
     SessionState,
     TokenBudget,
 )
-from agentforge_sessions.harness.domain.entry_data import MAX_KEY_CHARS
-from agentforge_sessions.harness.domain.session_data import MAX_DIGITS, MAX_TAG_CHARS
+from agentforge_sessions.harness.domain.session_data import MAX_DIGITS, MAX_KEY_CHARS, MAX_TAG_CHARS
 from agentforge_sessions.harness.session_domain import (
     MAX_COUNT,
     MAX_GOAL_CHARS,

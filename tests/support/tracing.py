@@ -19,9 +19,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agentforge_sessions.base.tracing import using
-from agentforge_sessions.base.tracing.conventions import CounterType, Histogram, SpanType
+from agentforge_sessions.base.tracing.conventions import (
+    Carrier,
+    CounterType,
+    Histogram,
+    SpanType,
+    Value,
+)
 from agentforge_sessions.base.tracing.open_telemetry import ApiTracing
-from agentforge_sessions.base.tracing.port import Carrier, Value
 
 
 class Recorded:

@@ -18,8 +18,11 @@ from agentforge_sessions.base.data_folder import (
     state_folder,
 )
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.harness.store.own_sessions import OwnSessions
-from agentforge_sessions.harness.store.sessions_place import brought_with, sessions_directory
+from agentforge_sessions.harness.store.sessions_place import (
+    OwnSessions,
+    brought_with,
+    sessions_directory,
+)
 from agentforge_sessions.questions import load_config
 from tests.support.trusting import PERSON, trusted
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.base.reading.faults import MAX_FAULTS, Faults
 from agentforge_sessions.base.reading.fields import Fields, filled
-from agentforge_sessions.base.reading.json_values import NoJsonObject, parse_json
-from agentforge_sessions.base.reading.nodes import MappingNode, Node, Scalar
+from agentforge_sessions.base.reading.nodes import (
+    MAX_FAULTS,
+    Faults,
+    MappingNode,
+    Node,
+    NoJsonObject,
+    Scalar,
+    parse_json,
+)
 from agentforge_sessions.base.reading.toml_values import parse_toml
 from agentforge_sessions.base.reading.yaml_nodes import read_document
 

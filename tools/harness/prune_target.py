@@ -32,8 +32,8 @@ from .events.receiver_files import keep_untold
 from .format.session_codec import decode_session
 from .session_domain import SessionContext
 from .session_layout import DEFAULT_BASE_PATH, GUARDS, KIND, MAX_FILE_BYTES, SESSION_FILE
-from .store.own_sessions import OwnSessions
 from .store.session_reader import read_head
+from .store.sessions_place import OwnSessions
 from .views.session_head import SessionHead
 
 _HOURS_A_DAY: Final = 24

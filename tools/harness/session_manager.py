@@ -20,7 +20,7 @@ from ..base.cancellation import check_cancelled
 from ..base.clock import Clock, utc_now
 from ..base.event_log import get_logger
 from ..base.files import WriteError
-from ..base.files.tree_changes import TreeChanges
+from ..base.files.trees import TreeChanges
 from ..base.identifiers import next_session_id
 from ..base.question import Question
 from ..base.settings.choices import DEFAULT_PARTS
@@ -36,15 +36,15 @@ from .domain.history_events import (
 from .domain.session_checks import check, clean_up_faults, count_fault, input_faults
 from .domain.session_data import NO_METADATA, NO_WORKFLOW_STATE
 from .domain.session_description import UNCHANGED, DescriptionChange, Unchanged, merged
-from .domain.session_notices import (
+from .domain.session_observer import (
     Notice,
     PhaseStarted,
     SessionDeleted,
     SessionLoaded,
+    SessionObserver,
     SessionPassedOver,
     SessionsCleanedUp,
 )
-from .domain.session_observer import SessionObserver
 from .errors import (
     BudgetExceeded,
     ChangesUnsaved,
@@ -65,12 +65,7 @@ from .events.session_spans import (
     trace_attachment,
 )
 from .lazy import Lazy, lazy
-from .ports import (
-    PhaseExecutor,
-    PhaseResult,
-    QuestionChannel,
-    TokenCounter,
-)
+from .ports import PhaseExecutor, PhaseResult, QuestionChannel, TokenCounter
 from .services.person_questions import PersonQuestions
 from .services.session_checkpoints import SessionCheckpoints
 from .services.session_recording import SessionChanges, record_result, take_over
@@ -103,7 +98,7 @@ from .views.session_page import (
 
 if TYPE_CHECKING:
     from ..base.search_words import SearchWords
-    from ..base.tracing.port import Carrier
+    from ..base.tracing.conventions import Carrier
     from .events.event_feed import EventFeed
     from .views.session_search import SessionMatches
 

@@ -56,8 +56,8 @@ from .errors import (
 from .format.session_codec import HEAD_BYTES, SessionEncoder, SessionStamp, decode_stamp
 from .session_domain import SessionContext, SessionState
 from .session_layout import MAX_FILE_BYTES, SESSION_FILE, STREAMS
-from .store.own_sessions import OwnSessions
 from .store.session_reader import SessionReader
+from .store.sessions_place import OwnSessions
 from .views.session_names import kept_documents, require_saved, stream_file
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from attrs import frozen
 
-from ..base.files.tree_changes import TreeChanges
+from ..base.files.trees import TreeChanges
 from .domain.history_events import WorkspacePrepared
 
 

@@ -32,9 +32,9 @@ from ..base.reading.fields import Fields
 from ..base.settings.configuration_file import (
     DEFAULT_PATH,
     ConfigurationFile,
+    InvalidConfiguration,
     read_configuration_file,
 )
-from ..base.settings.errors import InvalidConfiguration
 from .errors import InvalidConfig
 from .files.session_files import DEFAULT_BASE_DIR
 from .rules import QuestionsConfig

@@ -30,7 +30,7 @@ from ..base.settings.privacy import read_privacy
 from ..base.tracing import Attribute, Traced, traced
 from ..harness import SessionManager, SessionNotFound
 from ..harness.domain.session_data import SessionLabels
-from ..harness.domain.session_notices import RunStarted
+from ..harness.domain.session_observer import RunStarted
 from ..harness.events.session_spans import trace_attachment
 from .agents.port import AgentChoice, PhaseAgent
 from .errors import NoAgent

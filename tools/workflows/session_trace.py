@@ -27,8 +27,8 @@ from ..harness.session_layout import TRACE_FILE
 from ..harness.session_ports import SessionRepository
 
 if TYPE_CHECKING:
+    from ..base.tracing.conventions import Carrier
     from ..base.tracing.current import Span
-    from ..base.tracing.port import Carrier
 
 _log = get_logger("agentforge.telemetry")
 

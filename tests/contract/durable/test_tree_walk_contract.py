@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.base.files.tree_walk import walk_tree
+from agentforge_sessions.base.files.trees import walk_tree
 from tests.support.filesystem import Call, FaultyFileSystem, nth_call
 
 VANISHED = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}

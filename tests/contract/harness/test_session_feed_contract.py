@@ -19,10 +19,9 @@ from agentforge_sessions.harness import (
     SessionStore,
 )
 from agentforge_sessions.harness.domain.history_events import SessionForked
-from agentforge_sessions.harness.domain.session_notices import NoteRecorded
-from agentforge_sessions.harness.feed_port import Feed
+from agentforge_sessions.harness.domain.session_observer import NoteRecorded
+from agentforge_sessions.harness.feed_port import Feed, ReceiverState
 from agentforge_sessions.harness.views.entry_events import EntryEvent
-from agentforge_sessions.harness.views.receiver_state import ReceiverState
 from agentforge_sessions.harness.views.session_page import InvalidCursor
 from tests.support.clock import START, FakeClock
 from tests.support.memory_sessions import MemorySessions

@@ -19,7 +19,6 @@ from agentforge_sessions.harness import (
     SessionObserver,
     SessionStore,
 )
-from agentforge_sessions.harness.domain.event_codec import EVENTS
 from agentforge_sessions.harness.domain.history_events import (
     BudgetCrossed,
     CheckpointTaken,
@@ -27,7 +26,8 @@ from agentforge_sessions.harness.domain.history_events import (
     PhaseFailed,
     SessionPaused,
 )
-from agentforge_sessions.harness.domain.session_notices import OBSERVED
+from agentforge_sessions.harness.domain.session_entries import EVENTS
+from agentforge_sessions.harness.domain.session_observer import OBSERVED
 from agentforge_sessions.wiring.bootstrap import build_agent_runner
 from agentforge_sessions.workflows import Phase, RunObserver, Script, Workflow, WorkflowRunner
 from tests.support.agents import GOOD, RED, FakeGates, FakePerson, ScriptedAgent, tdflow_work

@@ -16,8 +16,7 @@ from agentforge_sessions.fleet.postgres.sessions.receivers import PostgresReceiv
 from agentforge_sessions.fleet.postgres.sessions.session_feed import BEGINNING, PostgresFeed
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionContext, SessionManager
-from agentforge_sessions.harness.feed_port import Feed
-from agentforge_sessions.harness.views.receiver_state import ReceiverState
+from agentforge_sessions.harness.feed_port import Feed, ReceiverState
 from agentforge_sessions.harness.views.session_page import InvalidCursor
 from agentforge_sessions.integrations.observers.delivery import Answer
 from agentforge_sessions.integrations.observers.rounds import Round

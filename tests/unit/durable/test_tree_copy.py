@@ -10,8 +10,7 @@ import pytest
 
 from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.base.files.filesystem import DIRECTORY_FLAGS
-from agentforge_sessions.base.files.tree_copy import CopyLimits, TreeTooLarge, copy_tree
-from agentforge_sessions.base.files.tree_walk import Entry
+from agentforge_sessions.base.files.trees import CopyLimits, Entry, TreeTooLarge, copy_tree
 
 
 def copied(

@@ -23,7 +23,7 @@ from agentforge_sessions.harness import (
     WriteError,
 )
 from agentforge_sessions.harness.domain.history_events import PhaseSucceeded
-from agentforge_sessions.harness.domain.session_notices import NoteRecorded, RunStarted
+from agentforge_sessions.harness.domain.session_observer import NoteRecorded, RunStarted
 from agentforge_sessions.harness.errors import ChangesUnsaved
 from tests.support.channels import MemoryChannel
 from tests.support.executors import FakeExecutor

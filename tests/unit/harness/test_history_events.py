@@ -18,8 +18,6 @@ from agentforge_sessions.harness import (
     SessionCorrupted,
     SessionHistory,
 )
-from agentforge_sessions.harness.domain.entry_data import EntryData
-from agentforge_sessions.harness.domain.event_codec import spelled
 from agentforge_sessions.harness.domain.history_events import (
     EVENTS,
     AgentAnswered,
@@ -33,6 +31,8 @@ from agentforge_sessions.harness.domain.history_events import (
     SessionCreated,
     SessionPaused,
 )
+from agentforge_sessions.harness.domain.session_data import EntryData
+from agentforge_sessions.harness.domain.session_entries import spelled
 from agentforge_sessions.harness.format.session_codec import (
     decode_ours,
     decode_session,

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from agentforge_sessions.harness import SessionManager
-from agentforge_sessions.harness.domain.event_codec import EVENTS
 from agentforge_sessions.harness.domain.history_events import CheckpointTaken
-from agentforge_sessions.harness.domain.session_notices import NOTICES, OBSERVED
+from agentforge_sessions.harness.domain.session_entries import EVENTS
+from agentforge_sessions.harness.domain.session_observer import NOTICES, OBSERVED
 from agentforge_sessions.harness.views.entry_events import SAID_BY_ENTRIES
 from agentforge_sessions.integrations.observers.delivery import Delivery
 

@@ -20,9 +20,9 @@ from agentforge_sessions.base.settings.webhooks import Webhook
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.domain.history_events import SessionForked
 from agentforge_sessions.harness.events.receiver_files import FOLDER
+from agentforge_sessions.harness.feed_port import NOTHING_WAITS, ReceiverState
 from agentforge_sessions.harness.session_domain import SessionContext
-from agentforge_sessions.harness.store.own_sessions import OwnSessions
-from agentforge_sessions.harness.views.receiver_state import NOTHING_WAITS, ReceiverState
+from agentforge_sessions.harness.store.sessions_place import OwnSessions
 from agentforge_sessions.integrations.observers.delivery import Answer
 from agentforge_sessions.integrations.observers.rounds import Round
 from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender

@@ -10,7 +10,7 @@ import pytest
 
 from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.base.files import ReadError
-from agentforge_sessions.base.files.tree_changes import FileChange, TreeChanges
+from agentforge_sessions.base.files.trees import FileChange, TreeChanges
 from agentforge_sessions.base.question import Question
 from agentforge_sessions.entrypoints.pages.record import MAX_HISTORY
 from agentforge_sessions.entrypoints.pages.session_page import render_report, session_report

@@ -9,8 +9,7 @@ import pytest
 from attrs import asdict
 
 from agentforge_sessions.base.settings.configuration import Configuration, load_configuration
-from agentforge_sessions.base.settings.configuration_file import SECTIONS
-from agentforge_sessions.base.settings.errors import InvalidConfiguration
+from agentforge_sessions.base.settings.configuration_file import SECTIONS, InvalidConfiguration
 from agentforge_sessions.questions import InvalidConfig, load_config
 from tests.support.trusting import PERSON, trusted
 

@@ -12,8 +12,11 @@ import pytest
 
 from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.base.files.filesystem import DIRECTORY_FLAGS
-from agentforge_sessions.base.settings.beginnings.detection import Detected, detect_project
-from agentforge_sessions.base.settings.beginnings.folder import OpenFolder
+from agentforge_sessions.base.settings.beginnings.detection import (
+    Detected,
+    OpenFolder,
+    detect_project,
+)
 from agentforge_sessions.base.settings.configuration import ProjectFacts
 
 

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.base.settings.beginnings.examples import examples, find_example
-from agentforge_sessions.base.settings.errors import UnknownExample
+from agentforge_sessions.base.settings.beginnings.scaffold import (
+    UnknownExample,
+    examples,
+    find_example,
+)
 from agentforge_sessions.workflows import load_workflow
 
 NAMES = ["flaky", "hello", "interval-scheduler"]

@@ -18,11 +18,11 @@ from agentforge_sessions.base.settings.beginnings.scaffold import (
     WORKFLOW,
     Change,
     Scaffold,
+    ScaffoldRefused,
     begin_project,
 )
 from agentforge_sessions.base.settings.beginnings.scaffold_content import with_ignored
 from agentforge_sessions.base.settings.configuration import load_configuration
-from agentforge_sessions.base.settings.errors import ScaffoldRefused
 from agentforge_sessions.wiring.bootstrap import configured_jail
 from agentforge_sessions.workflows import load_workflow
 from agentforge_sessions.workflows.documents.specification_document import load_specification

@@ -15,7 +15,7 @@ from attrs import fields
 
 from agentforge_sessions.agents.hooks.settings import read_settings
 from agentforge_sessions.base.data_folder import configuration_folder
-from agentforge_sessions.base.reading.faults import Faults
+from agentforge_sessions.base.reading.nodes import Faults
 from agentforge_sessions.base.settings.configuration import (
     DEFAULT_AGENT_BUDGET,
     Configuration,
@@ -25,10 +25,10 @@ from agentforge_sessions.base.settings.configuration import (
 from agentforge_sessions.base.settings.configuration_file import (
     SECTIONS,
     ConfigurationFile,
+    InvalidConfiguration,
     document_of,
     read_configuration_file,
 )
-from agentforge_sessions.base.settings.errors import InvalidConfiguration
 from agentforge_sessions.base.settings.trust_records import TrustRecords
 from agentforge_sessions.base.settings.trust_table import (
     TABLE,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.settings.configuration import load_configuration
-from agentforge_sessions.base.settings.errors import InvalidConfiguration
+from agentforge_sessions.base.settings.configuration_file import InvalidConfiguration
 from agentforge_sessions.base.settings.worker_configuration import (
     WorkerConfiguration,
     load_worker_configuration,

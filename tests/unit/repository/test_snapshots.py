@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files import LockTimeout
-from agentforge_sessions.base.files.tree_changes import FileChange
+from agentforge_sessions.base.files.trees import FileChange
 from agentforge_sessions.harness.session_layout import SNAPSHOTS
 from agentforge_sessions.repository import GitUnavailable, UserRepository
 from agentforge_sessions.repository.errors import SnapshotRefused

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from agentforge_sessions.harness import SessionEvent, SessionState, SessionStore
-from agentforge_sessions.harness.store.own_sessions import OwnSessions
+from agentforge_sessions.harness.store.sessions_place import OwnSessions
 from tests.support.observers import Remembering
 from tests.unit.ui.conftest import KEY, ORIGIN, Site
 from tests.unit.ui.test_pages import HOSTILE, assert_nothing_runs

@@ -71,7 +71,7 @@ def read_left_out(
 
     Empty for a file that can't be used: its faults are reported elsewhere.
     """
-    from ...base.settings.errors import InvalidConfiguration
+    from ...base.settings.configuration_file import InvalidConfiguration
 
     if not os.path.lexists(data_folder / _FILE):
         return ()
@@ -87,8 +87,7 @@ def names_receivers(data_folder: Path, environment: Mapping[str, str] = os.envir
     """Return whether the settings that apply in a project name receivers of events."""
     if not _has(data_folder, environment, b"webhooks"):
         return False
-    from ...base.settings.configuration_file import read_configuration_file
-    from ...base.settings.errors import InvalidConfiguration
+    from ...base.settings.configuration_file import InvalidConfiguration, read_configuration_file
 
     try:
         file = read_configuration_file(folder=data_folder.parent, environment=environment)
@@ -105,7 +104,7 @@ def read_briefing_shows(
     A file that can't be used does not suppress the briefing: it then shows the default, as the
     commands do, and `agentforge doctor` reports the fault.
     """
-    from ...base.settings.errors import InvalidConfiguration
+    from ...base.settings.configuration_file import InvalidConfiguration
 
     try:
         found = _configuration(data_folder, environment, b"briefing")
@@ -121,8 +120,7 @@ def _configuration(
     if not _has(data_folder, environment, *words):
         return None
     from ...base.settings.configuration import checked_configuration
-    from ...base.settings.configuration_file import read_configuration_file
-    from ...base.settings.errors import InvalidConfiguration
+    from ...base.settings.configuration_file import InvalidConfiguration, read_configuration_file
 
     try:
         file = read_configuration_file(folder=data_folder.parent, environment=environment)

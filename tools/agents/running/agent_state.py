@@ -18,7 +18,7 @@ from ...base.files import DurableError, OsFileSystem, discard_tree, make_durable
 from ...base.files.atomic_file import random_token
 from ...base.files.filesystem import DIRECTORY_FLAGS
 from ...base.files.safe_path import directory_beneath
-from ...base.files.tree_copy import CopyLimits, TreeTooLarge, copy_tree
+from ...base.files.trees import CopyLimits, TreeTooLarge, copy_tree
 from ...harness.session_layout import AGENT_STATE
 
 LIMITS: Final = CopyLimits(max_entries=10_000, max_bytes=64 << 20, max_depth=32)

@@ -20,9 +20,8 @@ from ...base.files.errors import LockTimeout, WriteError
 from ...base.files.file_lock import DirectoryLock
 from ...base.files.filesystem import DIRECTORY_FLAGS, FileSystem
 from ...base.files.safe_path import Missing, directory_beneath
-from ...base.files.tree_copy import TreeTooLarge, copy_tree
 from ...base.files.tree_removal import remove_directory
-from ...base.files.tree_walk import Entry
+from ...base.files.trees import Entry, TreeTooLarge, copy_tree
 from ...workflows.gate_port import GateUnavailable
 
 GIT: Final = ".git"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from .faults import Faults, meant, short
 from .nodes import (
+    Faults,
     Node,
     Refused,
     Scalar,
@@ -22,6 +22,8 @@ from .nodes import (
     is_null,
     line_of,
     looks_like_a_number,
+    meant,
+    short,
 )
 
 _T = TypeVar("_T")

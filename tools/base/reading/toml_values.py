@@ -6,7 +6,7 @@ import re
 import tomllib
 from typing import Any, Final
 
-from .faults import Faults
+from .nodes import Faults
 
 _WORD: Final = r"""(?:[A-Za-z0-9_-]+|"[^"\n]*"|'[^'\n]*')"""
 _DOTTED: Final = rf"{_WORD}(?:[ \t]*\.[ \t]*{_WORD})*"

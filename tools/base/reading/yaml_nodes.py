@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from attrs import frozen
 
-from .faults import Faults, short
-from .nodes import ListNode, MappingNode, Node, Refused, Scalar, describe
+from .nodes import Faults, ListNode, MappingNode, Node, Refused, Scalar, describe, short
 
 if TYPE_CHECKING:
     import yaml

@@ -9,20 +9,31 @@ decisions use the bytes that were read once, so a later change does not matter.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
 from ..data_folder import NAME, configuration_folder, data_folder_above
+from ..errors import AgentForgeError, ErrorKind
 from ..files import FileSystem, OsFileSystem, ReadError, read_regular_file
-from ..reading.faults import Faults
 from ..reading.fields import Fields, filled
+from ..reading.nodes import Faults
 from ..reading.toml_values import parse_toml
-from .errors import InvalidConfiguration
 from .trust_records import TrustRecords, digest_of
 from .trust_table import TABLE, merged, sifted
+
+
+class InvalidConfiguration(AgentForgeError, kind=ErrorKind.INVALID_FILE):
+    """A configuration file can't be used; nothing was started with it."""
+
+    message = """{path} can't be used: {faults:;}. Nothing was started; correct the file,
+    `agentforge doctor` shows what is left."""
+    path: Path
+    faults: Sequence[str]
+    """All its faults, in the order of the file, most with their line."""
+
 
 FILE_NAME: Final = "config.toml"
 DEFAULT_PATH: Final = Path(NAME, FILE_NAME)

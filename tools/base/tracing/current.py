@@ -24,8 +24,7 @@ from ..event_log import get_logger
 if TYPE_CHECKING:
     from typing import Self
 
-    from .conventions import CounterType, Histogram, SpanType
-    from .port import Carrier, OpenSpan, Tracing, Value
+    from .conventions import Carrier, CounterType, Histogram, OpenSpan, SpanType, Tracing, Value
 
 
 _API: Final = ("opentelemetry.trace", "opentelemetry.metrics")

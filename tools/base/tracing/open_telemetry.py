@@ -16,8 +16,7 @@ from opentelemetry import context, metrics, trace
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from .conventions import SCOPE, Attribute, CounterType, Histogram, SpanType
-from .port import Carrier, Value
+from .conventions import SCOPE, Attribute, Carrier, CounterType, Histogram, SpanType, Value
 
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _KINDS: Final = {

@@ -194,7 +194,7 @@ def _configured() -> Configuration | AgentForgeError | None:
     if not os.environ.get("AGENTFORGE_CONFIG") and not any(map(os.path.lexists, files)):
         return None
     from ...base.settings.configuration import load_configuration
-    from ...base.settings.errors import InvalidConfiguration
+    from ...base.settings.configuration_file import InvalidConfiguration
 
     try:
         return load_configuration()

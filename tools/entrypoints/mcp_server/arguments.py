@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from ...base.errors import first_of
-from ...base.reading.faults import short
+from ...base.reading.nodes import short
 from ...harness.session_domain import MAX_COUNT, MAX_NAME_CHARS, MAX_PATH_CHARS
 from ...questions import QuestionsConfig
 from .errors import InvalidArguments

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from ...harness import SessionContext, SessionPage
-from ...harness.domain.entry_data import thawed
+from ...harness.domain.session_data import thawed
 
 DETAILS_CHARS = 1_000
 """The most returned characters of an entry's details, and of each text in its data."""

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
-from ...base.files.tree_changes import TreeChanges
+from ...base.files.trees import TreeChanges
 from ...fleet.stores import is_database, open_sessions
 from ...harness import SessionContext, SessionObserver
 from ...harness.domain.session_observer import CatchesUp

@@ -16,7 +16,7 @@ from attrs import field, frozen
 from ...base.files import AtomicFileWriter, FileSystem, OsFileSystem, WriteError
 from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from ...base.files.safe_path import Missing, directory_beneath
-from ...base.files.tree_walk import walk_tree
+from ...base.files.trees import walk_tree
 from .objects import (
     ObjectMissing,
     ObjectStoreFull,

@@ -30,7 +30,7 @@ from ...base.files import (
 )
 from ...base.files.atomic_file import random_token
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
-from ...base.files.tree_walk import walk_tree
+from ...base.files.trees import walk_tree
 from ...base.identifiers import is_session_id
 from ...harness.errors import SessionInUse
 from ...harness.session_layout import GUARDS, SESSION_FILE, SNAPSHOTS, WORKSPACE

@@ -4,7 +4,7 @@ An event becomes an entry of the history: `action` names it, `data` holds its fi
 says the same to people. Decisions are based on events (`SessionHistory.event`), never on `details`.
 An entry added by a caller is a note, not an event, whatever its action.
 
-To add a field, give it a default, for entries that were written without it. `event_codec` turns
+To add a field, give it a default, for entries that were written without it. `session_entries` turns
 events into data and back. The module is long because the set is one and closed.
 """
 

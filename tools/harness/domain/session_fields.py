@@ -13,7 +13,6 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from ...base.identifiers import is_session_id
-from .entry_data import ENTRY_BOUNDS, NO_DATA, DataBounds, thawed
 from .session_checks import (
     MAX_GOAL_CHARS,
     MAX_NAME_CHARS,
@@ -28,12 +27,16 @@ from .session_checks import (
     with_type,
 )
 from .session_data import (
+    ENTRY_BOUNDS,
     METADATA_BOUNDS,
+    NO_DATA,
     NO_METADATA,
     NO_WORKFLOW_STATE,
     WORKFLOW_STATE_BOUNDS,
+    DataBounds,
     data_fault,
     tags_fault,
+    thawed,
 )
 from .session_entries import ARTIFACT_TYPES
 from .session_states import SessionState

@@ -36,11 +36,10 @@ from ...base.files.atomic_file import random_token, temporary_name
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ...base.files.regular_file import create_file
 from ...base.identifiers import is_session_id
-from ..feed_port import MOST_LEFT, MOST_REMOVED, LeftEvent
+from ..feed_port import MOST_LEFT, MOST_REMOVED, LeftEvent, ReceiverState, is_chosen
 from ..session_domain import SessionContext
 from ..session_layout import SESSION_FILE
 from ..views.entry_events import events_after, first_own, is_event_id
-from ..views.receiver_state import ReceiverState, is_chosen
 from .session_feed import Passed, decode_positions
 
 FOLDER: Final = ".told"

@@ -8,12 +8,10 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from ...base.clock import Clock, utc_now
-from ..domain.event_codec import logged
 from ..domain.event_values import Occurrence
 from ..domain.history_events import BudgetCrossed
-from ..domain.session_entries import SessionHistory
-from ..domain.session_notices import Notice
-from ..domain.session_observer import SessionEvent, SessionObserver, occurrences
+from ..domain.session_entries import SessionHistory, logged
+from ..domain.session_observer import Notice, SessionEvent, SessionObserver, occurrences
 from ..domain.session_states import STATE_AFTER, STEPS
 from ..session_domain import SessionContext, SessionState
 

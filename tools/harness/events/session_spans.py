@@ -18,8 +18,8 @@ from ..domain.history_events import SessionForked
 from ..session_layout import TRACE_FILE
 
 if TYPE_CHECKING:
+    from ...base.tracing.conventions import Carrier
     from ...base.tracing.current import Span
-    from ...base.tracing.port import Carrier
     from ..session_domain import SessionContext
     from ..session_ports import SessionRepository
 

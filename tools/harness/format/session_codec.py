@@ -22,9 +22,16 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from zlib import crc32
 
 from ...base.identifiers import SESSION_ID_PATTERN
-from ..domain.entry_data import NO_DATA, EntryData, freeze
 from ..domain.session_checks import check, name_fault, path_fault, text_fault
-from ..domain.session_data import MAX_TAG_CHARS, MAX_TAGS, NO_METADATA, NO_WORKFLOW_STATE
+from ..domain.session_data import (
+    MAX_TAG_CHARS,
+    MAX_TAGS,
+    NO_DATA,
+    NO_METADATA,
+    NO_WORKFLOW_STATE,
+    EntryData,
+    freeze,
+)
 from ..domain.session_entries import sound_artifacts, sound_entries
 from ..domain.session_fields import field_values
 from ..errors import SessionCorrupted

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ...base.reading.faults import MAX_FAULTS, Faults
 from ...base.reading.fields import Fields
 from ...base.reading.nodes import (
+    MAX_FAULTS,
+    Faults,
     ListNode,
     MappingNode,
     Node,

@@ -10,14 +10,14 @@ from ...base.clock import Clock
 from ...base.errors import AgentForgeError
 from ...base.question import Question
 from ...base.tracing import Attribute, Traced, traced
-from ..domain.event_codec import spelled
 from ..domain.history_events import (
     QuestionAbandoned,
     QuestionAsked,
     QuestionEnded,
     QuestionNotAsked,
 )
-from ..domain.session_notices import QuestionNotWithdrawn
+from ..domain.session_entries import spelled
+from ..domain.session_observer import QuestionNotWithdrawn
 from ..errors import QuestionWaits, SessionConflict
 from ..events.session_events import SessionEvents
 from ..lazy import Lazy

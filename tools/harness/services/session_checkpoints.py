@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from attrs import define, field
 
 from ...base.clock import Clock
-from ...base.files.tree_changes import TreeChanges
+from ...base.files.trees import TreeChanges
 from ..domain.history_events import (
     Checkpoint,
     CheckpointTaken,

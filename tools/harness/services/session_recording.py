@@ -14,13 +14,13 @@ from ...base.tracing import Attribute, Counter, Traced, count, traced
 from ..domain.history_events import PhaseEnded, PhaseFailed, PhaseSucceeded
 from ..domain.session_checks import storable
 from ..domain.session_fields import SESSION
-from ..domain.session_notices import ConflictMet, SaveFailed
+from ..domain.session_observer import ConflictMet, SaveFailed
 from ..errors import SessionConflict, SessionCorrupted, SessionIdTaken
 from ..events.session_events import SessionEvents, SessionStep
 from ..session_domain import MAX_PATH_CHARS, SessionContext, SessionState
 
 if TYPE_CHECKING:
-    from ...base.tracing.port import Carrier
+    from ...base.tracing.conventions import Carrier
     from ..ports import PhaseResult
     from ..session_ports import SessionRepository
     from ..snapshot_port import SnapshotTaken

@@ -14,8 +14,7 @@ from ..domain.history_events import (
     SessionForked,
 )
 from ..domain.session_entries import SessionHistory
-from ..domain.session_notices import CheckpointReached, NoteRecorded
-from ..domain.session_observer import SessionEvent, occurrences
+from ..domain.session_observer import CheckpointReached, NoteRecorded, SessionEvent, occurrences
 
 _DIGITS: Final = 24
 _ID: Final = re.compile(r"evt_[0-9a-f]{24}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from fnmatch import fnmatchcase
 
-from ...harness.domain.session_notices import OBSERVED, WebhookTest
+from ...harness.domain.session_observer import OBSERVED, WebhookTest
 
 
 def unknown_pattern(pattern: str) -> str | None:

@@ -165,7 +165,7 @@ def _require_known(
 
 def _refuse(configuration: Configuration, faults: list[str]) -> None:
     if faults:
-        from ...base.settings.errors import InvalidConfiguration
+        from ...base.settings.configuration_file import InvalidConfiguration
 
         raise InvalidConfiguration(path=configuration.path or Path("config.toml"), faults=faults)
 

@@ -10,7 +10,7 @@ from attrs import define, field
 from ...base.person_notification import OrderedCommands, plain
 from ...harness.domain.history_events import SessionPaused
 from ...harness.domain.session_observer import SessionEvent
-from ...harness.views.receiver_state import is_chosen
+from ...harness.feed_port import is_chosen
 
 DRAIN_S = 5.0
 """How long the end of a process still starts waiting commands, in seconds."""

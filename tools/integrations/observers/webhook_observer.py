@@ -10,8 +10,7 @@ from attrs import define, field
 
 from ...base.errors import AgentForgeError
 from ...base.files import DurableError
-from ...harness.domain.session_notices import RunStarted, SessionLoaded
-from ...harness.domain.session_observer import SessionEvent
+from ...harness.domain.session_observer import RunStarted, SessionEvent, SessionLoaded
 from ...harness.views.entry_events import SAID_BY_ENTRIES
 from .delivery import Delivery
 from .sender_thread import SenderThread

@@ -13,9 +13,17 @@ from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
 from ...base.files import WriteError
 from ...base.settings.webhooks import Webhook
-from ...harness.feed_port import Feed, LeftEvent, Receiver, SessionFeeds
+from ...harness.feed_port import (
+    NOTHING_WAITS,
+    Feed,
+    LeftEvent,
+    Receiver,
+    ReceiverState,
+    SessionFeeds,
+    Waiting,
+    is_chosen,
+)
 from ...harness.views.entry_events import EntryEvent
-from ...harness.views.receiver_state import NOTHING_WAITS, ReceiverState, Waiting, is_chosen
 from ...harness.views.session_page import InvalidCursor
 from .delivery import Answer, Delivery, pause_s
 from .http_post import Post, post

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from ...base.files import OsFileSystem
 from ...base.files.filesystem import DIRECTORY_FLAGS
-from ...base.files.tree_walk import Entry, walk_tree
+from ...base.files.trees import Entry, walk_tree
 
 _BLOCK: Final = 512
 _DEPTH: Final = 600

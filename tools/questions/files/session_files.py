@@ -20,9 +20,8 @@ from ...base.event_log import get_logger
 from ...base.files import FileSystem, ReadError, WriteError, read_regular_file, replace_file
 from ...base.files.atomic_file import is_temporary
 from ...base.files.file_lock import has_name
+from ...base.files.marks import GitIndex, PersonMarks
 from ...base.files.pid_lock import PidLock
-from ...base.marks.git_index import GitIndex
-from ...base.marks.person_marks import PersonMarks
 from ...base.question import QuestionError
 from ..disk_errors import QUESTION_ERRORS, AtomicWriteError, SessionCorrupted
 from ..errors import SessionNotFound

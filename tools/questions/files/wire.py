@@ -12,10 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from ...base.question import FaultyInput, InvalidQuestions, Option, Question
-from ...base.reading.faults import Faults
 from ...base.reading.fields import Fields
-from ...base.reading.json_values import NoJsonObject, parse_json
-from ...base.reading.nodes import as_text, as_time, as_whole
+from ...base.reading.nodes import Faults, NoJsonObject, as_text, as_time, as_whole, parse_json
 from ..askers import asker_document, parse_asker
 from ..domain import SessionAnswers, SessionRequest, StatusRecord, UserAnswer
 from ..errors import InvalidAnswers

@@ -33,7 +33,7 @@ from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader, opened
 from ...base.files.regular_file import create_file, read_regular_file
 from ...base.files.safe_path import Missing, directory_beneath
 from ...base.files.tree_removal import DISCARDED_PREFIX
-from ...base.files.tree_walk import walk_tree
+from ...base.files.trees import walk_tree
 from ..errors import NotARepository, RepositoryError, SnapshotRefused
 from ..git.git_command import Git, GitOutput
 from ..git.git_objects import ObjectFiles

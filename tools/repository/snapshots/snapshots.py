@@ -23,7 +23,7 @@ from attrs import evolve, field, frozen
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import ErrorKind, reason_of
-from ...base.files.tree_changes import TreeChanges
+from ...base.files.trees import TreeChanges
 from ..errors import GitFailed, RepositoryError, SnapshotRefused
 from ..git.git_objects import COMMIT, TREE, commit_content, sync_refs, write_refs
 from .manifest import Manifest

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-from ...base.files.tree_changes import FileChange, TreeChanges
+from ...base.files.trees import FileChange, TreeChanges
 from .snapshot_repository import LockedRepository
 
 MAX_PATCH_BYTES: Final = 64 << 20

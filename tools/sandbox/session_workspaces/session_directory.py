@@ -25,7 +25,7 @@ from ...base.files import DurableError, FileSystem, OsFileSystem, hand_over
 from ...base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS
 from ...base.files.regular_file import being_written, write_all
 from ...base.files.safe_path import open_directory
-from ...base.files.tree_walk import walk_tree
+from ...base.files.trees import walk_tree
 from ..errors import PathEscapesWorkspace, SessionWorkspaceMissing
 from ..guest_paths import is_hidden
 from .deferred_close import close_later

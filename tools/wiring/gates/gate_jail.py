@@ -14,7 +14,7 @@ from ...agents.running.scratch_folder import copy_workspace, put_file, scratch_f
 from ...base.files import OsFileSystem
 from ...base.files.filesystem import READ_FLAGS
 from ...base.files.safe_path import directory_beneath
-from ...base.files.tree_walk import Entry, walk_tree
+from ...base.files.trees import Entry, walk_tree
 from ...base.path_pattern import matches
 from ...workflows.converters import as_tuple
 from ...workflows.gate_port import CommandExecution, CommandRequest, GateUnavailable

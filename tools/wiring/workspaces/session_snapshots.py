@@ -32,7 +32,7 @@ from ...base.files import (
     make_durable_directory,
 )
 from ...base.files.atomic_file import random_token
-from ...base.files.tree_changes import TreeChanges
+from ...base.files.trees import TreeChanges
 from ...base.identifiers import is_session_id
 from ...fleet.objects.place import DEFAULT_BYTES, trim
 from ...fleet.objects.workspace_packs import WorkspacePacks

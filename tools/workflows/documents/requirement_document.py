@@ -12,9 +12,8 @@ from typing import Final
 
 from attrs import evolve
 
-from ...base.reading.faults import Faults
 from ...base.reading.fields import Fields
-from ...base.reading.nodes import MappingNode
+from ...base.reading.nodes import Faults, MappingNode
 from .component_files import is_python_test
 from .component_parts import BoundCriterion, with_parts
 from .spec_rules import (

@@ -13,9 +13,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from ...base.reading.faults import Faults
 from ...base.reading.fields import Fields, Judge
-from ...base.reading.nodes import MappingNode
+from ...base.reading.nodes import Faults, MappingNode
 from ...base.reading.yaml_nodes import read_document
 from .requirement_document import RequirementReader, is_requirement_document
 from .spec_rules import (

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ...base.reading.faults import Faults
+from ...base.reading.nodes import Faults
 from ...base.reading.yaml_nodes import read_document
 from ...harness.session_layout import MAX_FILE_BYTES
 from ..errors import InvalidWorkflow

@@ -8,9 +8,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Final
 
-from ...base.reading.faults import Faults
 from ...base.reading.fields import Fields, Judge
-from ...base.reading.nodes import MappingNode, as_whole
+from ...base.reading.nodes import Faults, MappingNode, as_whole
 from ...harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_COUNT, MAX_GOAL_CHARS
 from ..names import NAME_RE, NAME_RULE, WORKFLOW_NAME_RE, WORKFLOW_NAME_RULE
 from ..workflow import DEFAULT_MAX_ATTEMPTS, Phase, RunRetry, Workflow

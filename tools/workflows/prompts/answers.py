@@ -22,9 +22,8 @@ from attrs import field, frozen
 
 from ...base.errors import first_of
 from ...base.question import InvalidQuestions
-from ...base.reading.faults import Faults
 from ...base.reading.fields import Fields, filled
-from ...base.reading.nodes import Node, Scalar, as_whole
+from ...base.reading.nodes import Faults, Node, Scalar, as_whole
 from ...base.reading.yaml_nodes import read_node
 from ..agents.port import AgentOption, AgentQuestion, TokenUsage
 from ..converters import as_tuple

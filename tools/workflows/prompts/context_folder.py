@@ -19,7 +19,7 @@ from attrs import field, frozen
 from ...base.files import FileSystem, ReadError, read_regular_file
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ...base.files.safe_path import directory_beneath
-from ...base.files.tree_walk import Entry, walk_tree
+from ...base.files.trees import Entry, walk_tree
 from ..names import path_problem
 from .left_out_files import IgnoreRules, holds_private_key, looks_secret
 

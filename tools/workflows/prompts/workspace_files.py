@@ -22,7 +22,7 @@ from ...base.files import FileSystem, ReadError, WriteError, replace_file
 from ...base.files.filesystem import READ_FLAGS
 from ...base.files.regular_file import read_descriptor
 from ...base.files.safe_path import Missing, directory_beneath
-from ...base.files.tree_walk import Entry, walk_tree
+from ...base.files.trees import Entry, walk_tree
 from ...base.path_pattern import is_exact, matches
 from ...harness import HarnessError
 from ..workflow import Input

@@ -11,9 +11,9 @@ from attrs import frozen
 from ...base.errors import counted
 from ...base.result import Failure, attempt
 from ...harness import SessionState
-from ...harness.domain.event_codec import spelled
 from ...harness.domain.history_events import AgentAnswered
-from ...harness.domain.session_notices import AgentCalled
+from ...harness.domain.session_entries import spelled
+from ...harness.domain.session_observer import AgentCalled
 from ...harness.views.briefing import estimate_tokens
 from ..agents.port import (
     AgentAnswer,

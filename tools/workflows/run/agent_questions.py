@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attrs import frozen
 
 from ...harness import QuestionWaits, SessionState, answers_in_words
-from ...harness.domain.session_notices import QuestionWaiting
+from ...harness.domain.session_observer import QuestionWaiting
 from ...harness.views.question_entries import pause_reason
 from ..agents.port import AgentQuestion
 from ..ports import Stop, StopCause

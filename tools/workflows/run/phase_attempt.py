@@ -8,8 +8,8 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from ...base.tracing import Attribute, Traced, traced
-from ...harness.domain.event_codec import spelled
 from ...harness.domain.history_events import GateJudged, PhaseFailed, PhaseSucceeded
+from ...harness.domain.session_entries import spelled
 from ...harness.events.session_spans import attempt_span
 from ...harness.session_layout import STEPS
 from ..agents.port import AgentOption, AgentQuestion

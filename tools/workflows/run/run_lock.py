@@ -17,7 +17,7 @@ from ...harness import (
     SessionNotFound,
     TokenBudget,
 )
-from ...harness.domain.session_notices import GateStarted
+from ...harness.domain.session_observer import GateStarted
 from ...harness.store.session_folders import make_folder
 from ..errors import AlreadyRunning, PhaseNotInWorkflow
 from ..job import Job

@@ -10,7 +10,7 @@ from ...base.cancellation import check_cancelled
 from ...base.tracing import Attribute
 from ...harness import HarnessError, SessionContext, SessionState
 from ...harness.domain.history_events import RetryReason
-from ...harness.domain.session_notices import AttemptStarted
+from ...harness.domain.session_observer import AttemptStarted
 from ..errors import (
     AttemptsExhausted,
     NoEarlierPhase,

@@ -13,8 +13,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from ..configuration import GateConfiguration, ProjectFacts
-from .detection import json_of, table_of, toml_of
-from .folder import OpenFolder
+from .detection import OpenFolder, json_of, table_of, toml_of
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _GO_MODULE: Final = re.compile(r"^module[ \t]+([A-Za-z0-9._~/-]+)", re.MULTILINE)

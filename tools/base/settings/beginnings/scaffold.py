@@ -1,8 +1,11 @@
-"""Sets up a project: its configuration, a specification, a workflow, lines in .gitignore.
+"""Set up a project: its configuration, a specification, a workflow, lines in .gitignore.
 
 Each file is written completely, atomically and durably, and the configuration last, so that it
 names no missing file; the next run completes a killed one. Existing files are not changed without
 `force`, except for lines added to .gitignore. No link is followed below the folder.
+
+The examples, workflows of scripts in a folder each, are the repository's `examples/workflows`:
+`example_workflows` is a link to it; the wheel contains the files in its place.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +23,7 @@ from typing import Final
 from attrs import frozen
 
 from ...data_folder import NAME, find_data_folder, is_repository
+from ...errors import AgentForgeError, ErrorKind
 from ...files import (
     AtomicFileWriter,
     DirectoryLock,
@@ -32,12 +36,68 @@ from ...files import (
 from ...files.filesystem import DIRECTORY_FLAGS, close_reader
 from ...files.safe_path import Missing, directory_beneath
 from ..configuration_file import FILE_NAME
-from ..errors import ScaffoldRefused
 from .beginnings import Beginning, beginning_of
-from .detection import Detected, detect_project
-from .examples import find_example
-from .folder import OpenFolder
+from .detection import Detected, OpenFolder, detect_project
 from .scaffold_content import IGNORED, configuration_text, with_ignored
+
+_FOLDER: Final = Path(__file__).with_name("example_workflows")
+_WORKFLOW: Final = "workflow.yaml"
+
+
+class ScaffoldRefused(AgentForgeError, kind=ErrorKind.REFUSED):
+    """A project's files can't be written to their places; none was written."""
+
+    message = "{path}: {reason}. Nothing was written."
+    path: Path
+    reason: str
+
+
+class UnknownExample(AgentForgeError, kind=ErrorKind.USAGE):
+    """There is no example of this name."""
+
+    message = "there is no example {name!r}; there are {known:,}. Nothing was started."
+    name: str
+    known: Sequence[str]
+
+
+@frozen
+class Example:
+    """A workflow that comes with the package.
+
+    Attributes:
+        name: Its name.
+        workflow: Its workflow file; the files that it names are beside it.
+    """
+
+    name: str
+    workflow: Path
+
+    def files(self) -> dict[str, bytes]:
+        """Return the contents of all its files, by name."""
+        return {
+            one.name: one.read_bytes()
+            for one in sorted(self.workflow.parent.iterdir())
+            if one.is_file()
+        }
+
+
+def examples() -> tuple[Example, ...]:
+    """Return the examples, by name."""
+    found = sorted(_FOLDER.glob(f"*/{_WORKFLOW}"))
+    return tuple(Example(path.parent.name, path) for path in found)
+
+
+def find_example(name: str) -> Example:
+    """Return an example.
+
+    Raises:
+        UnknownExample: There is none of this name.
+    """
+    known = {one.name: one for one in examples()}
+    if name not in known:
+        raise UnknownExample(name, list(known))
+    return known[name]
+
 
 SPECIFICATION: Final = f"{NAME}/specs/greeting.yaml"
 WORKFLOW: Final = f"{NAME}/workflows/hello/workflow.yaml"

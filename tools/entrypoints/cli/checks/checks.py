@@ -162,8 +162,7 @@ def check_plugins(plugins: Callable[[], Sequence[Plugin]] = foreign_plugins) -> 
 def check_configuration() -> Finding:
     """Check that all sections of the project's configuration can be used."""
     from ....base.settings.configuration import checked_configuration
-    from ....base.settings.configuration_file import read_configuration_file
-    from ....base.settings.errors import InvalidConfiguration
+    from ....base.settings.configuration_file import InvalidConfiguration, read_configuration_file
     from ....questions.config import config_of
 
     try:

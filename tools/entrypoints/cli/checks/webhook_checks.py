@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ....base.errors import AgentForgeError
 from ....base.files import DurableError
-from ....base.settings.errors import InvalidConfiguration
+from ....base.settings.configuration_file import InvalidConfiguration
 from ..output.text import counted_of
 from .findings import Finding, fail, ok, warn
 

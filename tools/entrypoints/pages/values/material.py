@@ -15,7 +15,7 @@ from attrs import evolve, field, frozen
 
 from ....base.errors import AgentForgeError
 from ....base.files import FileSystem, OsFileSystem, ReadError, read_beneath
-from ....base.files.tree_changes import TreeChanges
+from ....base.files.trees import TreeChanges
 from ....base.question import Option, Question
 from ....harness import SessionContext
 from ....harness.domain.history_events import InputsPlaced

@@ -12,10 +12,9 @@ import psycopg
 
 from ....base.event_log import get_logger
 from ....base.files import WriteError
-from ....harness.feed_port import MOST_LEFT, MOST_REMOVED, LeftEvent
+from ....harness.feed_port import MOST_LEFT, MOST_REMOVED, LeftEvent, ReceiverState, is_chosen
 from ....harness.session_domain import SessionContext
 from ....harness.views.entry_events import events_after
-from ....harness.views.receiver_state import ReceiverState, is_chosen
 from ..database import Connection, Database, advisory_key, lock_within
 from .session_feed import decode_place, first_untold
 

@@ -14,7 +14,7 @@ from attrs import define, field
 
 from ....base.files import DurableError, FileSystem
 from ....base.files.filesystem import DIRECTORY_FLAGS
-from ....base.files.tree_copy import copy_tree
+from ....base.files.trees import copy_tree
 from ....harness.errors import SessionCorrupted, SessionInUse
 from ....harness.session_layout import KIND, SESSION_FILE, WORKSPACE
 from ....prune import Archiver, Candidate, Inspection, Reason, Removed, Skipped, SkipReason

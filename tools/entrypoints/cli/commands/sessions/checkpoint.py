@@ -13,7 +13,7 @@ from ...output.text import counted_of, safe
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from .....base.files.tree_changes import FileChange, TreeChanges
+    from .....base.files.trees import FileChange, TreeChanges
     from .....harness.views.checkpoints import CheckpointEntry
 
 _SHORT = 12

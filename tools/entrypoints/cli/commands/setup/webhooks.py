@@ -9,8 +9,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from .....harness.domain.session_notices import WebhookTest
-from .....harness.domain.session_observer import SessionEvent
+from .....harness.domain.session_observer import SessionEvent, WebhookTest
 from .....integrations.observers.delivery import Delivery
 from .....integrations.observers.errors import UnknownWebhook, WebhookUnreached
 from .....integrations.observers.observing import check_patterns, senders

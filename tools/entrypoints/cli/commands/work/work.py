@@ -6,7 +6,7 @@ from pathlib import Path
 
 from attrs import evolve
 
-from .....base.settings.beginnings.examples import examples, find_example
+from .....base.settings.beginnings.scaffold import examples, find_example
 from .....workflows import load_workflow
 from ...context import Cli
 from ...options import Labels, SessionId, argument, flag, misuse, option

@@ -1,4 +1,4 @@
-"""A temporary copy of a folder's files: by descriptors, following no link, bounded; not durable."""
+"""Walk and copy trees of files by descriptors, following no link; what changed in a tree."""
 
 from __future__ import annotations
 
@@ -7,12 +7,100 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from os import stat_result
 from typing import Final
 
 from attrs import define, frozen
 
 from .filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, FileSystem, close_reader
-from .tree_walk import Entry, walk_tree
+
+
+@frozen
+class Entry:
+    """An entry that a walk reached.
+
+    Attributes:
+        names: Its path from the top, by components.
+        directory_fd: The directory that it is in, open until the walk continues.
+        status: Its status; links are not followed.
+    """
+
+    names: tuple[str, ...]
+    directory_fd: int
+    status: stat_result
+
+    @property
+    def name(self) -> str:
+        """Its name in its directory."""
+        return self.names[-1]
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is a directory."""
+        return stat.S_ISDIR(self.status.st_mode)
+
+
+def _always(_: Entry) -> bool:
+    return True
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def walk_tree(
+    fs: FileSystem,
+    root_fd: int,
+    *,
+    enter: Callable[[Entry], bool] = _always,
+    onerror: Callable[[OSError], None] = _raise,
+) -> Iterator[Entry]:
+    """Walk a tree, depth first and sorted by name; a directory comes before what it holds.
+
+    One descriptor is open for each level: the caller bounds the depth, by `enter` or by ending the
+    walk. The descriptors are closed when the walk ends or is closed.
+
+    Args:
+        fs: The file system.
+        root_fd: The top, open; it stays open, and is not yielded itself.
+        enter: Whether to enter a directory; called after it was yielded.
+        onerror: Receives the error where an entry can't be examined, was moved or no longer exists;
+            if it returns, the walk continues after that entry.
+
+    Raises:
+        OSError: The top can't be listed, or `onerror` raised it.
+    """
+    stack: list[tuple[int, tuple[str, ...], list[str]]] = [(root_fd, (), _names(fs, root_fd))]
+    try:
+        while stack:
+            fd, above, names = stack[-1]
+            if not names:
+                stack.pop()
+                if stack:
+                    close_reader(fs, fd)
+                continue
+            name = names.pop()
+            try:
+                entry = Entry((*above, name), fd, fs.stat(name, dir_fd=fd))
+            except OSError as error:
+                onerror(error)
+                continue
+            yield entry
+            if entry.is_directory and enter(entry):
+                try:
+                    below = fs.open(name, DIRECTORY_FLAGS, dir_fd=fd)
+                    stack.append((below, entry.names, []))  # always closed in the end
+                    stack[-1][2].extend(_names(fs, below))
+                except OSError as error:
+                    onerror(error)
+    finally:
+        for fd, _, _ in stack[1:]:
+            close_reader(fs, fd)
+
+
+def _names(fs: FileSystem, fd: int) -> list[str]:
+    return sorted(fs.listdir(fd), reverse=True)
+
 
 _PIECE: Final = 1 << 20
 _NO_COPY: Final = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
@@ -160,3 +248,47 @@ def _copy_content(source: int, target: int) -> None:
         view = memoryview(piece)
         while view:
             view = view[os.write(target, view) :]
+
+
+@frozen
+class FileChange:
+    """The change of one file.
+
+    Attributes:
+        path: Its path; bytes that are not UTF-8 are surrogates in it.
+        kind: "added", "deleted", "modified" or "type changed".
+        old_mode: Its git mode before, as "100644"; "000000" if it did not exist.
+        new_mode: The same after.
+        insertions: How many lines it gained; None for a binary file.
+        deletions: How many it lost; None for a binary file.
+    """
+
+    path: str
+    kind: str
+    old_mode: str
+    new_mode: str
+    insertions: int | None
+    deletions: int | None
+
+
+@frozen
+class TreeChanges:
+    """The differences between two states of a tree.
+
+    Attributes:
+        files: The files that differ, by path.
+        patch: The lines that differ, as git writes them; empty if not requested.
+    """
+
+    files: tuple[FileChange, ...]
+    patch: bytes = b""
+
+    @property
+    def insertions(self) -> int:
+        """The number of lines gained."""
+        return sum(one.insertions or 0 for one in self.files)
+
+    @property
+    def deletions(self) -> int:
+        """The number of lines lost."""
+        return sum(one.deletions or 0 for one in self.files)

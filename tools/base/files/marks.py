@@ -1,18 +1,84 @@
-"""What Git tracks in a directory, read from the index of the repository around it; runs no program.
+"""A person's marks on the entries of a directory, and what Git tracks in it.
 
-What a clone brought is what Git tracks. A repository can't put a file into a checkout without an
-entry in the index, nor a `.git` of its own, so it can't hide what it brought.
+    $XDG_STATE_HOME/agentforge/{kind}/{real path of the directory}/
+        {name} -> {the mark's text}
+
+No file in a repository can create a mark. It is a dangling symbolic link: one system call writes
+it completely. Nothing is synced, because a person can repeat a mark lost in a power failure.
+
+What Git tracks, read from the repository's index, is what a clone brought: a repository can't put a
+file into a checkout without an entry in the index, nor a `.git` of its own. No program is run.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from ..data_folder import read_plain
+from ..data_folder import read_plain, state_of
+
+
+class PersonMarks:
+    """The marks of one kind on the entries of one directory; each is a dangling link.
+
+    Args:
+        base: The directory.
+        kind: The folder of the person's state directory for such marks.
+        environment: Locates the state directory.
+    """
+
+    def __init__(
+        self, base: Path, kind: str, *, environment: Mapping[str, str] = os.environ
+    ) -> None:
+        self._base = base
+        self._kind = kind
+        self._environment = environment
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the marks; it need not exist."""
+        return state_of(self._base, self._kind, self._environment)
+
+    def names(self) -> list[str]:
+        """Return the names that have a mark; none if the folder can't be read."""
+        try:
+            return os.listdir(self.folder)
+        except OSError:
+            return []
+
+    def said(self, name: str) -> str | None:
+        """Return the text of a name's mark; None without one."""
+        try:
+            return os.readlink(self.folder / name)
+        except OSError:
+            return None
+
+    def write(self, name: str, says: str) -> None:
+        """Set the text of a name's mark.
+
+        Raises:
+            OSError: The person's state directory can't be written; nothing was marked.
+        """
+        mark = os.path.join(self.folder, name)
+        try:
+            os.symlink(says, mark)
+        except FileExistsError:
+            os.unlink(mark)
+            os.symlink(says, mark)
+        except FileNotFoundError:
+            os.makedirs(self.folder, 0o700, exist_ok=True)
+            os.symlink(says, mark)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove the marks of names, ignoring the system's errors."""
+        folder = self.folder
+        for name in names:
+            with suppress(OSError):
+                os.unlink(folder / name)
+
 
 _GIT: Final = ".git"
 _POINTER: Final = b"gitdir: "
@@ -213,4 +279,4 @@ def _all_entries(index: bytes, name_bytes: int) -> Iterator[tuple[bytes, bytes]]
         yield index[begin - _NAME_AND_FLAGS : begin], path
 
 
-__all__ = ["GitIndex", "Tracked"]
+__all__ = ["GitIndex", "PersonMarks", "Tracked"]
