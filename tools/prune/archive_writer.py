@@ -30,7 +30,7 @@ from attrs import field, frozen
 from ..base.clock import Clock, utc_now
 from ..base.files import DurableError, FileSystem, make_durable_directory
 from ..base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader, opened
-from ..base.files.tree_walk import walk_tree
+from ..base.files.trees import walk_tree
 from .archive_format import (
     ABOUT_NAME,
     CHECKSUM_SUFFIX,
