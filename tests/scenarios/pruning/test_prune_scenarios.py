@@ -39,21 +39,6 @@ def failing(operation: str, where: str, number: int) -> Callable[[int, Call], in
 # ---------------------------------------------------------------- what goes
 
 
-def test_scenario_prune_sessions_older_than_threshold(site: Site) -> None:
-    old = [site.add(age_hours=hours) for hours in (24.01, 25, 1_000)]
-    young = [site.add(age_hours=hours) for hours in (0, 1, 24)]
-    before = tree_of(site.root)
-
-    result = prune(site, 24)
-
-    assert result.deleted_sessions == [old[2], old[1], old[0]]
-    assert result.skipped_sessions == []
-    assert result.errors == {}
-    assert not result.dry_run
-    assert site.sessions() == young
-    assert outside_of(tree_of(site.root), [".prune"]) == outside_of(before, old)
-
-
 def test_scenario_prune_sessions_that_the_sandbox_made(tmp_path: Path) -> None:
     root = tmp_path / "workspace"
     now = datetime.now(UTC)
@@ -181,21 +166,6 @@ def test_scenario_handle_permission_errors_gracefully_when_metadata_can_not_be_r
 
 
 # ---------------------------------------------------------------- the root
-
-
-def test_scenario_custom_workspace_root(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    default = tmp_path / "workspace"
-    there = default / site.add(age_hours=99)
-    default.mkdir()
-    (site.root / there.name).rename(there)
-    before = tree_of(default)
-    old = site.add(age_hours=99)
-
-    assert prune(site, 24).deleted_sessions == [old]
-    assert tree_of(default) == before
 
 
 def test_scenario_default_workspace_root(

@@ -14,7 +14,6 @@ from agentforge_sessions.questions import (
     InvalidAnswers,
     Option,
     Question,
-    QuestionsConfig,
     QuestionSessions,
     SessionStatus,
     UserAnswer,
@@ -28,21 +27,6 @@ from tests.support.clock import FakeClock
 from tests.support.questions import ANSWERS, DATABASE, FEATURES, MISSING, QUESTIONS, build
 
 DAY_S = 86_400
-
-
-def test_scenario_retention_based_cleanup(
-    sessions: QuestionSessions, clock: FakeClock, questions_dir: Path
-) -> None:
-    old = sessions.create_session(QUESTIONS)
-    sessions.save_session_answers(old, ANSWERS)
-    clock.advance(3600)
-    young = sessions.create_session(QUESTIONS)
-    clock.advance(7 * DAY_S - 3599)
-    result = sessions.cleanup_expired_sessions()
-    assert result.deleted == (old,)
-    assert result.kept == 1
-    assert result.failed == ()
-    assert [one.session_id for one in sessions.list_sessions()] == [young]
 
 
 def test_scenario_retention_based_cleanup_keeps_what_is_almost_that_old(
@@ -320,14 +304,6 @@ def test_scenario_invalid_session_id_format(tmp_path: Path, hostile: str) -> Non
             act(hostile)
     assert not sessions.exists(hostile)
     assert fs.trace == []
-
-
-def test_scenario_session_configuration_defaults() -> None:
-    config = QuestionsConfig()
-    assert (config.max_questions, config.min_options, config.max_options) == (5, 2, 5)
-    assert config.session_timeout_s == 0
-    assert config.retention_s == 604_800
-    assert config.max_sessions == 100
 
 
 def test_scenario_session_configuration_limits(questions_dir: Path) -> None:
