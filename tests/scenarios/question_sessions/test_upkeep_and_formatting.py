@@ -12,7 +12,6 @@ from structlog.testing import capture_logs
 from agentforge_sessions.base.question import InvalidQuestions
 from agentforge_sessions.questions import (
     InvalidAnswers,
-    Option,
     Question,
     QuestionSessions,
     SessionStatus,
@@ -72,45 +71,6 @@ def said(question: Question, **given: object) -> list[str]:
     return lines[3:]
 
 
-def test_scenario_single_select_format() -> None:
-    assert said(DATABASE, selected_option="PostgreSQL") == ["→ PostgreSQL — relational, a server"]
-    assert said(DATABASE, selected_option="SQLite") == ["→ SQLite"]
-
-
-def test_scenario_multi_select_format() -> None:
-    assert said(FEATURES, selected_options=["Search", "Auth"]) == ["→ Search", "→ Auth — log in"]
-
-
-def test_scenario_custom_text_format() -> None:
-    assert said(DATABASE, custom_text="it's 'x'") == [r"→ Other: 'it\'s \'x\''"]
-    assert said(FEATURES, selected_options=["Search"], custom_text="and y") == [
-        "→ Search",
-        "→ Other: 'and y'",
-    ]
-
-
-def test_scenario_empty_multi_select() -> None:
-    assert said(FEATURES, selected_options=[]) == ["→ (No selection)"]
-    assert said(FEATURES, selected_options=[], custom_text="x") == ["→ Other: 'x'"]
-
-
-def test_scenario_formatting_of_several_questions() -> None:
-    assert format_user_response(ANSWERS, QUESTIONS) == (
-        "Here are the user's answers:\n"
-        "\n"
-        "1. Which database?\n"
-        "→ PostgreSQL — relational, a server\n"
-        "\n"
-        "2. Which features?\n"
-        "→ Search\n"
-        "→ Auth — log in\n"
-        r"→ Other: 'it\'s late'"
-    )
-    assert format_user_response(ANSWERS[1:], QUESTIONS).startswith(
-        "Here are the user's answers:\n\n2. Which features?\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("given", "lines"),
     [
@@ -138,44 +98,7 @@ def test_scenario_formatting_of_odd_answers(given: dict[str, object], lines: lis
     assert said(DATABASE, **given) == lines
 
 
-def test_scenario_formatting_repeated_labels_take_the_first_and_all_entries_are_printed() -> None:
-    question = Question(
-        prompt="?",
-        title="t",
-        options=(Option(label="A", description="first"), Option(label="A", description="second")),
-    )
-    assert said(question, selected_option="A") == ["→ A — first"]
-    twice = [
-        UserAnswer(question_index=0, custom_text="one"),
-        UserAnswer(question_index=0, custom_text="[ELABORATE_REQUEST] it's unclear"),
-    ]
-    assert format_user_response(twice, [question]).endswith(
-        "→ Other: 'one'\n[ELABORATE_REQUEST] it's unclear"
-    )
-
-
 def test_scenario_answer_validation() -> None:
-    def faults(*answers: UserAnswer) -> str:
-        with pytest.raises(InvalidAnswers) as caught:
-            validate_answers(answers, QUESTIONS)
-        return str(caught.value)
-
-    assert faults() == "No answers provided"
-    assert faults(UserAnswer(question_index=2, custom_text="x")) == (
-        "Answer references invalid question index: 2"
-    )
-    assert faults(UserAnswer(question_index=-1, custom_text="x")) == (
-        "Answer references invalid question index: -1"
-    )
-    neither = "Answer for question 0 has neither selectedOption, selectedOptions, nor customText"
-    assert faults(UserAnswer(question_index=0)) == neither
-    assert faults(UserAnswer(question_index=0, custom_text="")) == neither
-    assert faults(UserAnswer(question_index=0, selected_option="Oracle")) == (
-        "Answer for question 0 references non-existent option: Oracle"
-    )
-    assert faults(UserAnswer(question_index=1, selected_options=["Auth", "Flight"])) == (
-        "Answer for question 1 references non-existent option: Flight"
-    )
     validate_answers(ANSWERS, QUESTIONS)
     validate_answers([UserAnswer(question_index=1, selected_options=[])], QUESTIONS)
     with pytest.raises(InvalidAnswers, match=r"^No answers provided in session$"):
