@@ -73,22 +73,6 @@ def test_scenario_retention_policy_keeps_space_free(site: Site) -> None:
         assert result.deleted_sessions == names[:gone], free
 
 
-def test_scenario_a_session_goes_for_any_rule_and_says_for_which(site: Site) -> None:
-    names = [site.add(age_hours=hours) for hours in (50, 40, 3, 2)]
-
-    result = prune(site, RetentionPolicy(max_age_hours=45, max_sessions=2))
-
-    reasons = {one.candidate.session_id: one.reasons for one in result.decisions}
-    assert reasons == {
-        names[0]: (Reason.EXPIRED, Reason.TOO_MANY),
-        names[1]: (Reason.TOO_MANY,),
-        names[2]: (Reason.RECENT,),
-        names[3]: (Reason.RECENT,),
-    }
-    removing = [line["reasons"] for line in site.audit() if line["event"] == "removing"]
-    assert removing == [["expired", "too_many"], ["too_many"]]
-
-
 def test_scenario_an_invalid_policy_deletes_nothing(site: Site, recorder: Recorder) -> None:
     site.add(age_hours=99)
     before = tree_of(site.top)
