@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from agentforge_sessions.jail import Jail, JailLimits, JailUnavailable
-from agentforge_sessions.jail.bubblewrap import find_bubblewrap
+from agentforge_sessions.jail.bubblewrap import filter_program, find_bubblewrap, in_memory
 from agentforge_sessions.jail.command_line import (
     SYSTEM_FILES,
     GivenFile,
@@ -24,7 +24,6 @@ from agentforge_sessions.jail.command_line import (
     bubblewrap_arguments,
 )
 from agentforge_sessions.jail.walls.kept_etc import kept_etc
-from agentforge_sessions.jail.walls.seccomp import filter_program, in_memory
 from agentforge_sessions.jail.walls.system_folders import system_view
 from benchmarks.measure import Candidate, compare
 

@@ -22,6 +22,12 @@ from tests.support.mounts import immutable, mounted_tmpfs, remount
 ROOT = Path(__file__).parents[2]
 
 
+def fill(disk: Path) -> None:
+    with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+        while ballast.write(b"x" * 4_096):
+            pass
+
+
 def test_a_full_disk_keeps_the_old_session_and_takes_the_next_once_there_is_room(
     tmp_path: Path,
 ) -> None:
@@ -30,9 +36,7 @@ def test_a_full_disk_keeps_the_old_session_and_takes_the_next_once_there_is_room
         session = manager.create()
         for number in range(3):
             manager.add_history("noted", f"{number} " + "x" * 2_000)
-        with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
-            while ballast.write(b"x" * 4_096):
-                pass
+        fill(disk)
         before = copy.deepcopy(session)
 
         with pytest.raises(WriteError) as caught:
@@ -55,9 +59,7 @@ def test_a_full_disk_still_loads_and_deletes(tmp_path: Path) -> None:
         store = SessionStore(disk / "sessions")
         kept, first, second = (SessionManager(store).create().session_id for _ in range(3))
         assert store.delete(first) is True
-        with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
-            while ballast.write(b"x" * 4_096):
-                pass
+        fill(disk)
 
         assert store.load(second) is not None
         assert store.delete(second) is True
@@ -70,9 +72,7 @@ def test_a_full_disk_takes_no_new_session_and_leaves_nothing_of_it(tmp_path: Pat
     with mounted_tmpfs(tmp_path / "disk", options="size=64k") as disk:
         store = SessionStore(disk / "sessions")
         store.ensure_directory()
-        with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
-            while ballast.write(b"x" * 4_096):
-                pass
+        fill(disk)
 
         with pytest.raises(WriteError) as caught:
             SessionManager(store).create(goal="g" * 4_000)

@@ -370,10 +370,10 @@ PROCESSES: Final = {
 }
 LIMITS: Final = {
     "sleep_for_ever": Program(
-        source="time.sleep(600)", ends=(Stop.DEADLINE,), limits={"deadline_s": 1.5}, done=False
+        source="time.sleep(600)", ends=(Stop.DEADLINE,), limits={"deadline_s": 0.5}, done=False
     ),
     "compute_for_ever": Program(
-        source="while True: pass", ends=(Stop.DEADLINE,), limits={"deadline_s": 1.5}, done=False
+        source="while True: pass", ends=(Stop.DEADLINE,), limits={"deadline_s": 0.5}, done=False
     ),
     "ignore_every_signal": Program(
         source="for number in range(1, 65):\n"
@@ -381,7 +381,7 @@ LIMITS: Final = {
         " except (OSError, ValueError):\n  pass\n"
         "time.sleep(600)",
         ends=(Stop.DEADLINE,),
-        limits={"deadline_s": 1.5},
+        limits={"deadline_s": 0.5},
         done=False,
     ),
     "fork_without_end": Program(
@@ -484,12 +484,12 @@ LIMITS: Final = {
         'open("sparse", "wb").close(); attempt("truncate", os.truncate, "sparse", 1 << 40)'
     ),
     "make_many_files": Program(
-        source='for index in range(20_000): open(f"f{index}", "wb").close()\ntime.sleep(600)',
+        source='for index in range(4_000): open(f"f{index}", "wb").close()\ntime.sleep(600)',
         ends=(Stop.FILES,),
         done=False,
     ),
     "make_many_files_in_memory": Program(
-        source='for index in range(20_000): open(f"/tmp/f{index}", "wb").close()\ntime.sleep(600)',
+        source='for index in range(4_000): open(f"/tmp/f{index}", "wb").close()\ntime.sleep(600)',
         ends=(Stop.FILES,),
         done=False,
     ),
@@ -519,3 +519,8 @@ PROGRAMS: Final[dict[str, Program]] = {
     **PROCESSES,
     **LIMITS,
 }
+BY_THE_WAY: Final = frozenset(
+    {"fork_without_end", "start_threads_without_end"}
+    | {name for name, program in LIMITS.items() if Stop.MEMORY in program.ends}
+)
+"""The programs whose limit control groups hold where there are some, and looks where not."""

@@ -124,19 +124,6 @@ def test_names_that_reach_into_the_repository_or_out_are_refused(tmp_path: Path,
     assert sorted(path.name for path in tmp_path.iterdir()) == outside
 
 
-def test_a_folder_that_became_a_link_is_not_written_through(tmp_path: Path) -> None:
-    site = new_site(tmp_path, {"in/a": "a\n"}, {"in/a": "changed\n", "in/b": "new\n"})
-    outside = tmp_path / "outside"
-    lay(outside, {"a": "a\n"})
-    (site.top / "in" / "a").unlink()
-    (site.top / "in").rmdir()
-    (site.top / "in").symlink_to(outside)
-    with pytest.raises(ApplyRefused) as caught:
-        site.apply()
-    assert {one.obstacle for one in caught.value.blocked} == {Obstacle.THROUGH_LINK}
-    assert {path.name: path.read_text() for path in outside.iterdir()} == {"a": "a\n"}
-
-
 def test_a_link_and_a_file_beneath_it_never_meet(tmp_path: Path) -> None:
     """The result turns a folder into a link outside; what was in it goes, and nothing outside."""
     site = new_site(tmp_path, {"d/x": "x\n", "keep": "k\n"}, {"d/x": None})

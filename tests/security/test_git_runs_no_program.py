@@ -176,7 +176,7 @@ def hostile_home(set_trap: Trap, monkeypatch: pytest.MonkeyPatch) -> Trap:
     return set_trap
 
 
-def test_none_runs_over_a_work_tree(hostile_home: Trap) -> None:
+def test_none_runs_over_a_work_tree_or_in_a_persons_repository(hostile_home: Trap) -> None:
     trap = hostile_home
     own_dir = trap.folder / "own.git"
     OwnRepository(own_dir).run("init", "--bare", "--quiet", "--template=")
@@ -189,11 +189,8 @@ def test_none_runs_over_a_work_tree(hostile_home: Trap) -> None:
     own.run("diff", "--patch", commit)
     own.run("diff-tree", "-p", "-r", "--root", commit)
     own.run("checkout-index", "-f", "-a")
-    assert not trap.sprung()
+    assert not trap.sprung(), "over a work tree"
 
-
-def test_none_runs_over_a_persons_repository(hostile_home: Trap) -> None:
-    trap = hostile_home
     user = UserRepository.at(trap.work)
     head = user.resolve("HEAD")
     user.run("diff-index", head)
@@ -207,7 +204,7 @@ def test_none_runs_over_a_persons_repository(hostile_home: Trap) -> None:
     user.run("show-ref", "--verify", "--quiet", "refs/heads/main")
     user.change("update-ref", "refs/agentforge/x", head)
     user.change("update-ref", "-d", "refs/agentforge/x")
-    assert not trap.sprung()
+    assert not trap.sprung(), "in a repository"
 
 
 def test_no_merge_driver_runs_as_nothing_is_merged_in_a_persons_repository(trap: Trap) -> None:

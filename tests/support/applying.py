@@ -7,7 +7,7 @@ import os
 import stat
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from tests.support.repositories import (
 from tests.support.trees import Tree, lay_out, tree_of
 
 Files = Mapping[str, "str | bytes | None"]
+Step = Files | Sequence[str] | Callable[[Path], object]
 
 
 def lay(folder: Path, files: Files) -> None:
@@ -46,6 +47,17 @@ def lay(folder: Path, files: Files) -> None:
             path.symlink_to(content[3:])
         else:
             path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def arrange(top: Path, *steps: Step, home: Path | None = None) -> None:
+    """Lay files, run the words of a git command or call a function of a checkout, in turn."""
+    for step in steps:
+        if callable(step):
+            step(top)
+        elif isinstance(step, Mapping):
+            lay(top, step)
+        else:
+            plain_git(top, *step, home=home)
 
 
 def look_at(path: Path) -> tuple[int, object]:

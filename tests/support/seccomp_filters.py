@@ -1,6 +1,6 @@
 """Assembles the jail's system call filters, and plays them.
 
-    python -m tests.support.seccomp_filters      writes tools/jail/walls/filters/*.bpf
+    python -m tests.support.seccomp_filters      writes tools/jail/filters/*.bpf
 
 A filter is a program for the kernel's classic BPF machine over `struct seccomp_data` (number,
 architecture, instruction pointer, six arguments; seccomp(2)). Only little-endian machines are

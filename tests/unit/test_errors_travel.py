@@ -20,7 +20,7 @@ PROMISED_S = 120
 NEVER_LEAVE_THEIR_PACKAGE = {
     "entrypoints.cli.options.InvalidDuration",
     "questions.files.documents.Unsettled",
-    "questions.files.json_form.WireError",
+    "questions.files.wire.WireError",
     "sandbox.host.engine.loaded_engine.EngineUnavailable",
     "sandbox.host.files.path_resolution.LeadsOutError",
     "sandbox.isolation.worker_process.WorkerEnded",

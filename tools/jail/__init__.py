@@ -14,6 +14,7 @@ system's). There is no fallback to running without a jail.
 
 from __future__ import annotations
 
+from .command_programs import MissingProgram, is_shell, started_by_text
 from .errors import (
     CommandMissing,
     FolderForbidden,
@@ -25,10 +26,7 @@ from .errors import (
     Refusal,
 )
 from .jail import Jail
-from .missing_program import MissingProgram
-from .policy import FolderMount, JailLimits, JailPolicy
-from .result import JailResult, JailUsage, Means, Stop
-from .shell_words import is_shell, started_by_text
+from .policy import FolderMount, JailLimits, JailPolicy, JailResult, JailUsage, Means, Stop
 from .walls.system_folders import WORKSPACE
 
 __all__ = [

@@ -1,13 +1,16 @@
-"""Finding bubblewrap, and the meaning of its refusals."""
+"""Bubblewrap: the program, the filter of system calls it is given, its report and its refusals."""
 
 from __future__ import annotations
 
 import importlib
+import json
 import os
+import platform
 import re
 import shutil
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from .errors import JailUnavailable, Refusal
 
@@ -19,6 +22,9 @@ _INSTALL: Final = (
     "package manager"
 )
 _KNOBS: Final = Path("/proc/sys")
+_MOST_REPORT: Final = 1 << 16
+_FILTERS: Final = Path(__file__).with_name("filters")
+_NAMES: Final = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
 def find_bubblewrap() -> Path:
@@ -140,8 +146,71 @@ _REMEDIES: Final = {
 }
 
 
-def no_filter(machine: str) -> JailUnavailable:
-    """Return the error for a processor without a system call filter."""
-    return JailUnavailable(
-        Refusal.ARCHITECTURE, f"this is {machine}", _REMEDIES[Refusal.ARCHITECTURE]
-    )
+class StatusReport:
+    """Parses bubblewrap's report, one JSON document per line, as it arrives.
+
+    A command can't write it: bubblewrap closes the descriptor before it starts the command.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._taken = 0
+        self.child: int | None = None
+        """The first process of the jail, by the host's number."""
+        self.exit_code: int | None = None
+        """The command's exit code; None while it runs, and if it was never started."""
+
+    def feed(self, data: bytes) -> None:
+        """Add a piece of the report."""
+        self._taken += len(data)
+        if self._taken > _MOST_REPORT:
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            document = _document(line)
+            child, code = document.get("child-pid"), document.get("exit-code")
+            if self.child is None and isinstance(child, int) and child > 1:
+                self.child = child
+            if isinstance(code, int):
+                self.exit_code = code
+
+
+def _document(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+@cache
+def filter_program(machine: str | None = None) -> bytes:
+    """Return a jail's system call filter, a sequence of `struct sock_filter`.
+
+    Args:
+        machine: The processor as `uname -m` names it; this one if None.
+
+    Raises:
+        JailUnavailable: There is none for this processor.
+    """
+    found = machine if machine is not None else platform.machine()
+    name = _NAMES.get(found.lower())
+    if name is None:
+        raise JailUnavailable(
+            Refusal.ARCHITECTURE, f"this is {found}", _REMEDIES[Refusal.ARCHITECTURE]
+        )
+    return (_FILTERS / f"{name}.bpf").read_bytes()
+
+
+def in_memory(name: str, content: bytes) -> int:
+    """Return a descriptor, at offset 0, of an anonymous file with this content."""
+    fd = os.memfd_create(name, os.MFD_CLOEXEC)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(fd, view) :]
+        os.lseek(fd, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

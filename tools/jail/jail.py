@@ -18,7 +18,7 @@ from attrs import evolve
 from ..base.cancellation import check_cancelled, current_token, is_cancelled
 from ..base.event_log import get_logger
 from ..base.tracing import Attribute, Traced, traced
-from .bubblewrap import find_bubblewrap, refusal_of
+from .bubblewrap import filter_program, find_bubblewrap, in_memory, refusal_of
 from .command_line import (
     HOME,
     SYSTEM_FILES,
@@ -27,19 +27,15 @@ from .command_line import (
     JailPlan,
     bubblewrap_arguments,
 )
+from .command_programs import SHIMS, MissingProgram, missing_name, started_by
 from .errors import FolderForbidden, InvalidJail
 from .jailed_process import Channels, JailedProcess
-from .missing_program import SHIMS, MissingProgram, missing_name
-from .policy import JailPolicy
-from .result import JailResult, Stop
-from .runner_caches import with_caches
-from .shell_words import started_by
+from .mounts import make_mount_points, with_caches
+from .policy import JailPolicy, JailResult, Stop
 from .toolchain import Toolchain, find_program, toolchain_of
 from .walls.control_group import ControlGroup, make_group
 from .walls.forbidden_folders import PrivatePlaces, private_places
 from .walls.kept_etc import kept_etc
-from .walls.mount_points import make_mount_points
-from .walls.seccomp import filter_program, in_memory
 from .walls.system_folders import WORKSPACE, SystemView, is_in_etc, system_view
 from .watch import Watch
 

@@ -13,11 +13,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Self
 
-from .bubblewrap import refusal_of
+from .bubblewrap import StatusReport, refusal_of
 from .errors import JailNotEnded, JailUnavailable, Refusal
-from .policy import JailLimits
-from .result import JailResult, Stop
-from .status_report import StatusReport
+from .policy import JailLimits, JailResult, Stop
 from .walls.control_group import ControlGroup
 from .watch import Watch
 

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from .command_line import HOME
-from .policy import JailLimits
-from .result import JailUsage, Means, Stop
+from .policy import JailLimits, JailUsage, Means, Stop
 from .walls.control_group import ControlGroup
-from .walls.disk_usage import DiskUsage, disk_usage
-from .walls.process_tree import TreeLook, divided, look_at
+from .walls.usage import DiskUsage, TreeLook, disk_usage, divided, look_at
 
 _FIRST_S: Final = 0.01
 """The delay of the first look; a command that ends earlier is not looked at."""

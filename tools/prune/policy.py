@@ -166,7 +166,7 @@ def decide(
             continue
         why = known.setdefault((kept,), (kept,))
         decisions.append(Decision(candidate=one, remove=False, reasons=why))
-        if (not (reasons and kept in LEFT_ALONE)):
+        if reasons and kept in LEFT_ALONE:
             skipped.append(left_alone(one, kept))
     unmet = rules.unmet(len(ordered) - deleted + others, other_bytes)
     return Plan(decisions=tuple(decisions), skipped=tuple(skipped), unmet=unmet)

@@ -21,7 +21,6 @@ from ..base.settings.choices import DEFAULT_PARTS
 from ..fleet.stores import is_elsewhere, open_sessions
 from ..harness import PhaseExecutor, SessionManager
 from ..harness.lazy import Lazy
-from .phases.ask_user import ask_user_tool
 from .phases.executors import ExecutorParameters, make_executor
 
 if TYPE_CHECKING:
@@ -113,6 +112,8 @@ def build_manager(
         **_observed(options),
     )
     if ask_user:
+        from .phases.sandbox_executor import ask_user_tool
+
         tools.append(ask_user_tool(manager))
     return manager
 

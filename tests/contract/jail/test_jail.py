@@ -97,7 +97,8 @@ def test_pytest_of_a_virtual_environment_runs(jail: Jail, tmp_path: Path) -> Non
         pytest.skip("these tests don't run in a virtual environment")
     (tmp_path / "test_one.py").write_text("def test_one():\n    assert 1 + 1 == 2\n")
     command = [f"{sys.prefix}/bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    result = jail.run(command, workspace=tmp_path)
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    result = jail.run(command, workspace=tmp_path, environment=alone)
     assert result.exit_code == 0, result.stderr
     assert b"1 passed" in result.stdout
 

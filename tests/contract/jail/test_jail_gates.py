@@ -31,7 +31,7 @@ RIGHT: Final = b"def add(a, b):\n    return a + b\n"
 
 @pytest.fixture(scope="module")
 def gates() -> JailGates:
-    made = JailGates()
+    made = JailGates(JailPolicy(environment={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}))
     try:
         made.prepare([CommandRequest(command=PYTEST, report="junit")])
     except GateUnavailable as error:

@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
-from tests.support.applying import lay
+from tests.support.applying import Step, arrange, lay
 from tests.support.repositories import commit_all, know_files, new_checkout, plain_git
 from tests.support.trees import Tree, lay_out, tree_of
 
@@ -52,7 +52,7 @@ class Made:
         return done.stdout.decode("utf-8", "surrogateescape")
 
 
-@frozen(kw_only=True)
+@frozen
 class Checkout:
     """A kind of checkout, and what has to come of it.
 
@@ -60,7 +60,6 @@ class Checkout:
         make: Makes it: given a plain one with one commit, returns where the person works.
         begins: The error with which no session begins, or None.
         applies: The error with which the result is not applied, or None.
-        commits: The same, where a commit is wanted.
         whole: The error with which a session that took the uncommitted work along is not applied.
         taken: The error with which the uncommitted work is not taken along.
         left_out: What of the result stays out, since the person ignores it.
@@ -69,31 +68,13 @@ class Checkout:
     make: Callable[[Made], Path | None]
     begins: str | None = None
     applies: str | None = None
-    commits: str | None = None
     whole: str | None = None
     taken: str | None = None
     left_out: str | None = None
 
 
-def _kind(
-    make: Callable[[Made], Path | None],
-    *,
-    begins: str | None = None,
-    applies: str | None = None,
-    commits: str | None = None,
-    whole: str | None = None,
-    taken: str | None = None,
-    left_out: str | None = None,
-) -> Checkout:
-    return Checkout(
-        make=make,
-        begins=begins,
-        applies=applies,
-        commits=commits if commits is not None else applies,
-        whole=whole,
-        taken=taken,
-        left_out=left_out,
-    )
+def _steps(*steps: Step) -> Callable[[Made], None]:
+    return lambda on: arrange(on.top, *steps, home=on.home)
 
 
 def plain(folder: Path) -> Made:
@@ -118,10 +99,6 @@ def _begun() -> Tree:
 # -------------------------------------------------------------------------- work not committed yet
 
 
-def _clean(on: Made) -> None:
-    pass
-
-
 def _all_elsewhere(on: Made) -> None:
     """All that can be lost, and nothing of it in the way."""
     lay(on.top, {"b.txt": "put away\n"})
@@ -132,78 +109,8 @@ def _all_elsewhere(on: Made) -> None:
     lay(on.top, {"x.o": "ignored\n", "pkg/y.o": "ignored\n"})
 
 
-def _staged(on: Made) -> None:
-    lay(on.top, {"a.txt": "mine\n"})
-    on.git("add", "a.txt")
-
-
-def _staged_and_edited(on: Made) -> None:
-    _staged(on)
-    lay(on.top, {"a.txt": "mine, again\n"})
-
-
-def _unstaged(on: Made) -> None:
-    lay(on.top, {"a.txt": "one\n2\n3\n4\n5\n6\n7\n"})
-
-
-def _untracked_in_the_way(on: Made) -> None:
-    lay(on.top, {"new.txt": "precious\n"})
-
-
-def _ignored_in_the_way(on: Made) -> None:
-    """Ignored by the person alone: what they ignore stays out of what is applied."""
-    lay(on.top, {".git/info/exclude": "new.txt\n", "new.txt": "precious\n"})
-
-
-def _folder_in_the_way(on: Made) -> None:
-    lay(on.top, {"new.txt/inner": "precious\n"})
-
-
 def _repository_in_the_way(on: Made) -> None:
     new_checkout(on.top / "pkg" / "new.py", {"their": "file\n"})
-
-
-def _deleted(on: Made) -> None:
-    (on.top / "a.txt").unlink()
-
-
-def _deleted_and_staged(on: Made) -> None:
-    on.git("rm", "-q", "a.txt")
-
-
-def _deleted_as_the_result_has_it(on: Made) -> None:
-    on.git("rm", "-q", "gone.txt")
-
-
-def _renamed(on: Made) -> None:
-    on.git("mv", "a.txt", "renamed.txt")
-
-
-def _edited_what_goes(on: Made) -> None:
-    lay(on.top, {"gone.txt": "precious\n"})
-
-
-def _intent_to_add(on: Made) -> None:
-    lay(on.top, {"new.txt": "precious\n"})
-    on.git("add", "-N", "new.txt")
-
-
-def _assumed_unchanged(on: Made) -> None:
-    on.git("update-index", "--assume-unchanged", "a.txt")
-    lay(on.top, {"a.txt": "precious\n"})
-
-
-def _skipped(on: Made) -> None:
-    on.git("update-index", "--skip-worktree", "a.txt")
-    lay(on.top, {"a.txt": "precious\n"})
-
-
-def _executable(on: Made) -> None:
-    (on.top / "a.txt").chmod(0o755)
-
-
-def _executable_already(on: Made) -> None:
-    (on.top / "run.sh").chmod(0o755)
 
 
 def _modes_not_looked_at(on: Made) -> None:
@@ -216,16 +123,6 @@ def _closed_files(on: Made) -> None:
     (on.top / "b.txt").chmod(0o600)
 
 
-def _another_link(on: Made) -> None:
-    (on.top / "link").unlink()
-    (on.top / "link").symlink_to("elsewhere")
-
-
-def _file_for_a_link(on: Made) -> None:
-    (on.top / "link").unlink()
-    lay(on.top, {"link": "precious\n"})
-
-
 def _links_as_files(on: Made) -> None:
     on.git("config", "core.symlinks", "false")
     (on.top / "link").unlink()
@@ -235,14 +132,6 @@ def _links_as_files(on: Made) -> None:
 def _link_for_a_folder(on: Made) -> None:
     (on.top / "pkg").rename(on.top.parent / "moved")
     (on.top / "pkg").symlink_to(on.top.parent / "moved")
-
-
-def _case_clash(on: Made) -> None:
-    lay(on.top, {"NEW.txt": "precious\n"})
-
-
-def _pipe_in_the_way(on: Made) -> None:
-    os.mkfifo(on.top / "new.txt")
 
 
 # --------------------------------------------------------------------------- repositories of kinds
@@ -332,24 +221,6 @@ def _no_commit(on: Made) -> Path:
     return place
 
 
-def _orphan_branch(on: Made) -> None:
-    on.git("checkout", "-q", "--orphan", "other")
-
-
-def _detached(on: Made) -> None:
-    on.git("checkout", "-q", "--detach")
-
-
-def _branch_with_an_odd_name(on: Made) -> None:
-    on.git("checkout", "-q", "-b", "feature/ü-#1/@x")
-
-
-def _packed(on: Made) -> None:
-    on.git("tag", "-m", "t", "v1")
-    on.git("pack-refs", "--all")
-    on.git("gc", "-q")
-
-
 def _linked(on: Made) -> Path:
     place = on.top.parent / "linked"
     on.git("worktree", "add", "-q", "-b", "other", place)
@@ -371,10 +242,6 @@ def _in_a_folder(on: Made) -> Path:
     return on.top / "pkg"
 
 
-def _sparse(on: Made) -> None:
-    on.git("sparse-checkout", "set", "--cone", "pkg")  # what is at the top stays
-
-
 def _sparse_elsewhere(on: Made) -> None:
     lay(on.top, {"other/x": "x\n"})
     commit_all(on.top, "other")
@@ -388,10 +255,6 @@ def _sha256(on: Made) -> Path:
     lay(place, BEGIN)
     commit_all(place, "begin")
     return place
-
-
-def _split_index(on: Made) -> None:
-    on.git("update-index", "--split-index")
 
 
 def _index_of_a_later_version(on: Made) -> None:
@@ -455,18 +318,6 @@ def _conflict_alone(on: Made) -> None:
     (on.top / ".git" / "MERGE_HEAD").unlink()
 
 
-def _index_held(on: Made) -> None:
-    (on.top / ".git" / "index.lock").write_bytes(b"theirs")
-
-
-def _broken_index(on: Made) -> None:
-    (on.top / ".git" / "index").write_bytes(b"DIRC and no more")
-
-
-def _broken_head(on: Made) -> None:
-    (on.top / ".git" / "HEAD").write_bytes(b"")
-
-
 def _another_work_tree(on: Made) -> None:
     (on.top.parent / "another").mkdir()
     on.git("config", "core.worktree", str(on.top.parent / "another"))
@@ -480,70 +331,94 @@ _OPERATION: Final = "OperationUnderWay"
 _REFUSED: Final = "ApplyRefused"
 
 CHECKOUTS: Final[Mapping[str, Checkout]] = {
-    "clean": _kind(_clean),
-    "all elsewhere": _kind(_all_elsewhere),
-    "staged": _kind(_staged, applies=_REFUSED),
-    "staged and edited": _kind(_staged_and_edited, applies=_REFUSED),
-    "unstaged": _kind(_unstaged, applies=_REFUSED),
-    "untracked in the way": _kind(_untracked_in_the_way, applies=_REFUSED),
-    "ignored in the way": _kind(_ignored_in_the_way, left_out="new.txt"),
-    "folder in the way": _kind(_folder_in_the_way, applies=_REFUSED),
-    "repository in the way": _kind(_repository_in_the_way, applies=_REFUSED, whole=_REFUSED),
-    "deleted": _kind(_deleted, applies=_REFUSED),
-    "deleted and staged": _kind(_deleted_and_staged, applies=_REFUSED),
-    "deleted as the result has it": _kind(_deleted_as_the_result_has_it),
-    "renamed": _kind(_renamed, applies=_REFUSED),
-    "edited what goes": _kind(_edited_what_goes, applies=_REFUSED),
-    "intent to add": _kind(_intent_to_add, applies=_REFUSED),
-    "assumed unchanged": _kind(_assumed_unchanged, applies=_REFUSED, whole=_REFUSED),
-    "skipped": _kind(_skipped, applies=_REFUSED, whole=_REFUSED),
-    "executable": _kind(_executable, applies=_REFUSED),
-    "executable already": _kind(_executable_already),
-    "modes not looked at": _kind(_modes_not_looked_at),
-    "closed files": _kind(_closed_files),
-    "another link": _kind(_another_link, applies=_REFUSED),
-    "file for a link": _kind(_file_for_a_link, applies=_REFUSED),
-    "links as files": _kind(_links_as_files),
-    "link for a folder": _kind(_link_for_a_folder, applies=_REFUSED),
-    "case clash": _kind(_case_clash, applies=_REFUSED, whole=_REFUSED),
-    "pipe in the way": _kind(_pipe_in_the_way, applies=_REFUSED, whole=_REFUSED),
-    "submodule": _kind(_submodule),
-    "pointers": _kind(_pointers),
-    "pointers of a filter": _kind(_pointers_of_a_filter),
-    "filter for what changes": _kind(_filter_for_what_changes, applies=_REFUSED, whole=_REFUSED),
-    "lines by attributes": _kind(_lines_by_attributes),
-    "lines by configuration": _kind(_lines_by_configuration),
-    "stored with carriage returns": _kind(_stored_with_carriage_returns),
-    "shallow": _kind(_shallow),
-    "shared": _kind(_shared),
-    "partial": _kind(_partial),
-    "no commit": _kind(_no_commit, begins="UnknownRevision"),
-    "orphan branch": _kind(_orphan_branch, begins="UnknownRevision"),
-    "detached": _kind(_detached),
-    "branch with an odd name": _kind(_branch_with_an_odd_name),
-    "packed": _kind(_packed),
-    "linked": _kind(_linked),
-    "separate": _kind(_separate),
-    "by a link": _kind(_by_a_link),
-    "in a folder": _kind(_in_a_folder),
-    "sparse": _kind(_sparse),
-    "sparse elsewhere": _kind(_sparse_elsewhere, applies="ApplyRefused", whole="ApplyRefused"),
-    "sha256": _kind(_sha256),
-    "split index": _kind(_split_index),
-    "index of a later version": _kind(_index_of_a_later_version),
-    "replaced": _kind(_replaced),
-    "names": _kind(_names),
-    "rebase": _kind(_under_way("rebase", "side"), applies=_OPERATION, whole=_OPERATION),
-    "stopped rebase": _kind(_stopped_rebase, applies=_OPERATION, whole=_OPERATION),
-    "merge": _kind(_under_way("merge", "side"), applies=_OPERATION, whole=_OPERATION),
-    "cherry-pick": _kind(_under_way("cherry-pick", "side"), applies=_OPERATION, whole=_OPERATION),
-    "revert": _kind(_under_way("revert", "HEAD~1"), applies=_OPERATION, whole=_OPERATION),
-    "bisect": _kind(_under_way("bisect", "start"), applies=_OPERATION, whole=_OPERATION),
-    "mail": _kind(_mail, applies=_OPERATION, whole=_OPERATION),
-    "conflict alone": _kind(_conflict_alone, applies=_OPERATION, whole=_OPERATION),
-    "index held": _kind(_index_held, applies="CheckoutBusy", whole="CheckoutBusy"),
-    "broken index": _kind(_broken_index, applies="GitFailed", taken="GitFailed"),
-    "broken head": _kind(_broken_head, begins="NotARepository"),
-    "another work tree": _kind(_another_work_tree, begins="NotARepository"),
-    "bare": _kind(_bare, begins="NotARepository"),
+    "clean": Checkout(_steps()),
+    "all elsewhere": Checkout(_all_elsewhere),
+    "staged": Checkout(_steps({"a.txt": "mine\n"}, ("add", "a.txt")), applies=_REFUSED),
+    "staged and edited": Checkout(
+        _steps({"a.txt": "mine\n"}, ("add", "a.txt"), {"a.txt": "mine, again\n"}), applies=_REFUSED
+    ),
+    "unstaged": Checkout(_steps({"a.txt": "one\n2\n3\n4\n5\n6\n7\n"}), applies=_REFUSED),
+    "untracked in the way": Checkout(_steps({"new.txt": "precious\n"}), applies=_REFUSED),
+    "ignored in the way": Checkout(
+        _steps({".git/info/exclude": "new.txt\n", "new.txt": "precious\n"}), left_out="new.txt"
+    ),
+    "folder in the way": Checkout(_steps({"new.txt/inner": "precious\n"}), applies=_REFUSED),
+    "repository in the way": Checkout(_repository_in_the_way, applies=_REFUSED, whole=_REFUSED),
+    "deleted": Checkout(_steps({"a.txt": None}), applies=_REFUSED),
+    "deleted and staged": Checkout(_steps(("rm", "-q", "a.txt")), applies=_REFUSED),
+    "deleted as the result has it": Checkout(_steps(("rm", "-q", "gone.txt"))),
+    "renamed": Checkout(_steps(("mv", "a.txt", "renamed.txt")), applies=_REFUSED),
+    "edited what goes": Checkout(_steps({"gone.txt": "precious\n"}), applies=_REFUSED),
+    "intent to add": Checkout(
+        _steps({"new.txt": "precious\n"}, ("add", "-N", "new.txt")), applies=_REFUSED
+    ),
+    "assumed unchanged": Checkout(
+        _steps(("update-index", "--assume-unchanged", "a.txt"), {"a.txt": "precious\n"}),
+        applies=_REFUSED,
+        whole=_REFUSED,
+    ),
+    "skipped": Checkout(
+        _steps(("update-index", "--skip-worktree", "a.txt"), {"a.txt": "precious\n"}),
+        applies=_REFUSED,
+        whole=_REFUSED,
+    ),
+    "executable": Checkout(_steps(lambda top: (top / "a.txt").chmod(0o755)), applies=_REFUSED),
+    "executable already": Checkout(_steps(lambda top: (top / "run.sh").chmod(0o755))),
+    "modes not looked at": Checkout(_modes_not_looked_at),
+    "closed files": Checkout(_closed_files),
+    "another link": Checkout(_steps({"link": "-> elsewhere"}), applies=_REFUSED),
+    "file for a link": Checkout(_steps({"link": "precious\n"}), applies=_REFUSED),
+    "links as files": Checkout(_links_as_files),
+    "link for a folder": Checkout(_link_for_a_folder, applies=_REFUSED),
+    "case clash": Checkout(_steps({"NEW.txt": "precious\n"}), applies=_REFUSED, whole=_REFUSED),
+    "pipe in the way": Checkout(
+        _steps(lambda top: os.mkfifo(top / "new.txt")), applies=_REFUSED, whole=_REFUSED
+    ),
+    "submodule": Checkout(_submodule),
+    "pointers": Checkout(_pointers),
+    "pointers of a filter": Checkout(_pointers_of_a_filter),
+    "filter for what changes": Checkout(_filter_for_what_changes, applies=_REFUSED, whole=_REFUSED),
+    "lines by attributes": Checkout(_lines_by_attributes),
+    "lines by configuration": Checkout(_lines_by_configuration),
+    "stored with carriage returns": Checkout(_stored_with_carriage_returns),
+    "shallow": Checkout(_shallow),
+    "shared": Checkout(_shared),
+    "partial": Checkout(_partial),
+    "no commit": Checkout(_no_commit, begins="UnknownRevision"),
+    "orphan branch": Checkout(
+        _steps(("checkout", "-q", "--orphan", "other")), begins="UnknownRevision"
+    ),
+    "detached": Checkout(_steps(("checkout", "-q", "--detach"))),
+    "branch with an odd name": Checkout(_steps(("checkout", "-q", "-b", "feature/ü-#1/@x"))),
+    "packed": Checkout(_steps(("tag", "-m", "t", "v1"), ("pack-refs", "--all"), ("gc", "-q"))),
+    "linked": Checkout(_linked),
+    "separate": Checkout(_separate),
+    "by a link": Checkout(_by_a_link),
+    "in a folder": Checkout(_in_a_folder),
+    "sparse": Checkout(_steps(("sparse-checkout", "set", "--cone", "pkg"))),
+    "sparse elsewhere": Checkout(_sparse_elsewhere, applies="ApplyRefused", whole="ApplyRefused"),
+    "sha256": Checkout(_sha256),
+    "split index": Checkout(_steps(("update-index", "--split-index"))),
+    "index of a later version": Checkout(_index_of_a_later_version),
+    "replaced": Checkout(_replaced),
+    "names": Checkout(_names),
+    "rebase": Checkout(_under_way("rebase", "side"), applies=_OPERATION, whole=_OPERATION),
+    "stopped rebase": Checkout(_stopped_rebase, applies=_OPERATION, whole=_OPERATION),
+    "merge": Checkout(_under_way("merge", "side"), applies=_OPERATION, whole=_OPERATION),
+    "cherry-pick": Checkout(
+        _under_way("cherry-pick", "side"), applies=_OPERATION, whole=_OPERATION
+    ),
+    "revert": Checkout(_under_way("revert", "HEAD~1"), applies=_OPERATION, whole=_OPERATION),
+    "bisect": Checkout(_under_way("bisect", "start"), applies=_OPERATION, whole=_OPERATION),
+    "mail": Checkout(_mail, applies=_OPERATION, whole=_OPERATION),
+    "conflict alone": Checkout(_conflict_alone, applies=_OPERATION, whole=_OPERATION),
+    "index held": Checkout(
+        _steps({".git/index.lock": "theirs"}), applies="CheckoutBusy", whole="CheckoutBusy"
+    ),
+    "broken index": Checkout(
+        _steps({".git/index": "DIRC and no more"}), applies="GitFailed", taken="GitFailed"
+    ),
+    "broken head": Checkout(_steps({".git/HEAD": ""}), begins="NotARepository"),
+    "another work tree": Checkout(_another_work_tree, begins="NotARepository"),
+    "bare": Checkout(_bare, begins="NotARepository"),
 }

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.wiring.gates.gate_packages import installed_folders, prepare_packages
-from agentforge_sessions.wiring.gates.pure_package import PackageUnusable
+from agentforge_sessions.wiring.gates.gate_packages import (
+    PackageUnusable,
+    installed_folders,
+    prepare_packages,
+)
 
 GUEST = {"python": "3.15", "attrs": "", "pyyaml": ""}
 

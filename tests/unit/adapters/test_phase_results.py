@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agentforge_sessions.harness import PhaseResult
 from agentforge_sessions.sandbox import LostWrite, SandboxResult
-from agentforge_sessions.wiring.phases.phase_results import phase_result
+from agentforge_sessions.wiring.phases.executors import phase_result
 
 
 def test_everything_that_the_harness_knows_is_handed_on() -> None:

@@ -113,18 +113,6 @@ def test_a_checkpoint_can_be_brought_home_or_exported(
         results.export(session, tmp_path / "now")
 
 
-def test_uncommitted_work_that_the_session_began_with_is_written_over_once(
-    manager: SessionManager, keeper: SessionSnapshots, results: SessionResults, top: Path
-) -> None:
-    lay(top, {"a.txt": "mine\n2\n3\n"})
-    session = begun(manager, keeper, top, uncommitted=True)
-    lay(workspace(manager, session), {"a.txt": "mine\n2\nthree\n"})
-
-    results.apply(session, PLAIN)
-
-    assert (top / "a.txt").read_text() == "mine\n2\nthree\n"
-
-
 def test_a_session_of_no_repository_brings_all_of_its_files(
     manager: SessionManager, keeper: SessionSnapshots, results: SessionResults, top: Path
 ) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.base.clock import utc_now
 from agentforge_sessions.base.files import DirectoryLock, OsFileSystem
 from agentforge_sessions.harness import (
     InvalidStateTransition,
@@ -588,19 +587,3 @@ def test_a_fork_keeps_the_base_of_its_parent(store: SessionStore, work: Path) ->
     assert fork.session_id in refs_of(work)
     assert [one.path for one in manager.diff().files] == ["file.txt"]
     manager.rewind(2)
-
-
-def test_unreferenced_snapshots_are_swept(manager: SessionManager) -> None:
-    three_phases(manager)
-    session = manager.current_session
-    assert session is not None
-    snapshots = SessionSnapshots(manager.store)
-    for number in range(3):
-        write_files(workspace(manager), {"x": str(number)})
-        snapshots.take(session.session_id, "its worker died")
-    assert len(snapshots.of(session.session_id).list()) == 6
-    from agentforge_sessions.harness.views.checkpoints import snapshots_of
-
-    later = SessionSnapshots(manager.store, clock=lambda: utc_now() + timedelta(hours=2))
-    later.sweep(session.session_id, snapshots_of(session))
-    assert len(snapshots.of(session.session_id).list()) == 4  # the newest stays

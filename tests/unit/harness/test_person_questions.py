@@ -24,8 +24,8 @@ from agentforge_sessions.harness.errors import NoQuestionChannel
 from agentforge_sessions.questions import QuestionSessions
 from agentforge_sessions.questions.errors import TooManySessions
 from agentforge_sessions.wiring.bootstrap import build_manager
-from agentforge_sessions.wiring.phases.ask_user import ask_user_tool
 from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
+from agentforge_sessions.wiring.phases.sandbox_executor import ask_user_tool
 from tests.support.channels import COLOUR, MemoryChannel
 from tests.support.clock import FakeClock
 from tests.support.executors import FakeExecutor

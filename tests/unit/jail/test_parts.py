@@ -19,20 +19,19 @@ from agentforge_sessions.jail import (
     JailPolicy,
     MountPointUnusable,
 )
+from agentforge_sessions.jail.bubblewrap import StatusReport
 from agentforge_sessions.jail.command_line import Bind, GivenFile, JailPlan, bubblewrap_arguments
 from agentforge_sessions.jail.jailed_process import Channels, processes_are_counted_by_namespace
-from agentforge_sessions.jail.status_report import StatusReport
+from agentforge_sessions.jail.mounts import make_mount_points
 from agentforge_sessions.jail.toolchain import find_program, toolchain_of
 from agentforge_sessions.jail.walls.control_group import make_group
-from agentforge_sessions.jail.walls.disk_usage import disk_usage
-from agentforge_sessions.jail.walls.mount_points import make_mount_points
-from agentforge_sessions.jail.walls.process_tree import divided, look_at
 from agentforge_sessions.jail.walls.system_folders import (
     WORKSPACE,
     SystemView,
     system_view,
     workspace_name,
 )
+from agentforge_sessions.jail.walls.usage import disk_usage, divided, look_at
 from agentforge_sessions.jail.watch import Watch
 
 EMPTY = SystemView(folders=("/usr",), links=(("usr/bin", "/bin"),), copies={}, hidden=(), masked=())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentforge_sessions.jail import JailUnavailable, Refusal
-from agentforge_sessions.jail.walls.seccomp import filter_program
+from agentforge_sessions.jail.bubblewrap import filter_program
 from tests.support.seccomp_filters import (
     ALLOW,
     EAFNOSUPPORT,

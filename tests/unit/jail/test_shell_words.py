@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.jail import MissingProgram, started_by_text
-from agentforge_sessions.jail.missing_program import missing_name
-from agentforge_sessions.jail.shell_words import started_by
+from agentforge_sessions.jail.command_programs import missing_name, started_by
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ from agentforge_sessions.repository.apply.apply_errors import (
     CheckoutUnsupported,
     NoUnfinishedApply,
     Obstacle,
-    OperationUnderWay,
 )
-from tests.support.applying import Site, files_of, lay, new_site, seen, services_in, session_of
+from tests.support.applying import Site, lay, new_site, seen, services_in, session_of
 from tests.support.repositories import commit_all, new_checkout, plain_git, user_environment
 
 BEGIN = {"a.txt": "1\n2\n3\n", "b.txt": "b\n"}
@@ -42,28 +41,6 @@ def test_a_repository_without_a_commit_gets_files_and_a_first_commit(tmp_path: P
     assert site.status() == ["?? mine"]
 
 
-def test_a_detached_head_stays_detached(tmp_path: Path) -> None:
-    site = new_site(tmp_path, BEGIN, CHANGE)
-    site.git("checkout", "-q", "--detach")
-    before = site.git("rev-parse", "main")
-    applied = site.apply(commit=True)
-    assert site.git("rev-parse", "HEAD").strip() == applied.commit
-    assert site.git("rev-parse", "main") == before
-    assert site.git("status", "--porcelain", "--branch").startswith("## HEAD (no branch)")
-
-
-def test_a_shallow_clone_is_as_any(tmp_path: Path) -> None:
-    far = new_checkout(tmp_path / "far", dict(BEGIN))
-    commit_all(far, "second")
-    top = tmp_path / "checkout"
-    plain_git(far, "clone", "-q", "--depth=1", f"file://{far}", str(top))
-    site = session_of(tmp_path, far, CHANGE)
-    site = evolve(site, top=top)
-    site.apply(commit=True)
-    assert files_of(top) == {"a.txt": b"1\n2\nthree\n", "b.txt": b"b\n", "new.txt": b"n\n"}
-    assert site.git("rev-list", "--count", "HEAD") == "2\n"
-
-
 def test_a_linked_work_tree_has_an_apply_of_its_own(tmp_path: Path) -> None:
     site = new_site(tmp_path, BEGIN, CHANGE)
     linked = tmp_path / "linked"
@@ -78,45 +55,6 @@ def test_a_linked_work_tree_has_an_apply_of_its_own(tmp_path: Path) -> None:
     assert {name for name in after if after[name] != before.get(name)} == {"(refs)"}
     with pytest.raises(NoUnfinishedApply):
         continue_apply(linked, services=site.services)
-
-
-def test_objects_by_sha256_and_a_split_index(tmp_path: Path) -> None:
-    top = tmp_path / "checkout"
-    top.mkdir()
-    plain_git(top, "init", "-q", "-b", "main", "--object-format=sha256")
-    lay(top, {**BEGIN, "gone": "g\n"})
-    commit_all(top, "begin")
-    plain_git(top, "update-index", "--split-index")
-    site = session_of(tmp_path, top, {**CHANGE, "gone": None})
-    site.apply(commit=True)
-    assert files_of(top) == {"a.txt": b"1\n2\nthree\n", "b.txt": b"b\n", "new.txt": b"n\n"}
-    assert site.status() == []
-
-
-@pytest.mark.parametrize("operation", ["rebase", "merge", "cherry-pick", "revert", "bisect"])
-def test_an_operation_under_way_is_named_and_nothing_is_done(
-    tmp_path: Path, operation: str
-) -> None:
-    site = new_site(tmp_path, BEGIN, CHANGE)
-    site.git("switch", "-q", "-c", "side")
-    lay(site.top, {"b.txt": "side\n"})
-    commit_all(site.top, "side")
-    site.git("switch", "-q", "main")
-    lay(site.top, {"b.txt": "main\n"})
-    commit_all(site.top, "main")
-    if operation == "bisect":
-        site.git("bisect", "start")
-    elif operation == "revert":
-        lay(site.top, {"b.txt": "later\n"})
-        commit_all(site.top, "later")
-        site.git("revert", "--no-edit", "HEAD~1", check=False)
-    else:
-        site.git(operation, "side", check=False)
-    before = seen(site.top)
-    with pytest.raises(OperationUnderWay) as caught:
-        site.apply()
-    assert operation in caught.value.operation
-    assert seen(site.top) == before
 
 
 def test_a_submodule_is_neither_lost_nor_changed(tmp_path: Path) -> None:
@@ -178,13 +116,6 @@ def test_line_ends_are_as_git_checks_them_out(tmp_path: Path, how: str) -> None:
     assert (top / "new.txt").read_bytes() == b"n\r\n"
     status = plain_git(top, "status", "--porcelain", home=home).stdout
     assert status == b"M  a.txt\nA  new.txt\n"
-
-
-def test_a_pointer_of_a_filter_that_is_not_installed_is_written_as_it_is(tmp_path: Path) -> None:
-    begin = {**BEGIN, ".gitattributes": "*.bin filter=lfs -text\n", "x.bin": "version 1\noid 1\n"}
-    site = new_site(tmp_path, begin, {"x.bin": "version 1\noid 2\n"})
-    site.apply()
-    assert (site.top / "x.bin").read_text() == "version 1\noid 2\n"
 
 
 def test_a_path_of_a_filter_program_is_refused_unless_it_may_run(tmp_path: Path) -> None:
@@ -270,12 +201,6 @@ def test_a_repository_that_names_another_folder_as_its_checkout_is_refused(tmp_p
             site.apply()
         assert type(caught.value).__name__ in {"CheckoutUnsupported", "NotARepository"}
         assert not (tmp_path / "new.txt").exists()
-
-
-def test_a_folder_in_the_checkout_names_it_too(tmp_path: Path) -> None:
-    site = new_site(tmp_path, {**BEGIN, "deep/er/x": "x\n"}, CHANGE)
-    evolve(site, top=site.top / "deep" / "er").apply()
-    assert (site.top / "new.txt").read_text() == "n\n"
 
 
 def test_nothing_to_continue_or_abort_is_said(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from agentforge_sessions.repository.apply.apply_rules import (
 )
 from agentforge_sessions.repository.apply.checkout_files import ABSENT, Kind, Standing
 from agentforge_sessions.repository.apply.result_merge import path_filter
-from agentforge_sessions.repository.git.git_records import IndexEntry, Leaf
+from agentforge_sessions.repository.git.git_command import IndexEntry, Leaf
 
 OLD, NEW, MINE, LINKED = (Leaf("100644", digit * 40) for digit in "1234")
 FILE = Standing(Kind.FILE, 0o644, "x")

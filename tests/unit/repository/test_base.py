@@ -159,46 +159,12 @@ def test_line_ends_and_filters_of_the_repository_do_not_touch_the_workspace(
     assert (snapshots.repository.workspace / "p.bin").read_bytes() == b"\r\n\0"
 
 
-def test_a_submodule_is_an_empty_folder_and_stays_one_in_every_snapshot(
-    work: Path, snapshots: Snapshots, tmp_path: Path
-) -> None:
-    module = new_checkout(tmp_path / "module", {"m.txt": "m\n"})
-    plain_git(work, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(module), "m")
-    head = commit_all(work, "with a submodule")
-    first = begun(snapshots, work)
-    workspace = snapshots.repository.workspace
-    assert list((workspace / "m").iterdir()) == []
-    assert snapshots.changes(head, first.id).files == ()
-    write_files(workspace, {"a.txt": "changed\n"})
-    second = snapshots.take("x")
-    assert second is not None
-    assert [one.path for one in snapshots.changes(head, second.id).files] == ["a.txt"]
-
-
-@pytest.mark.parametrize("kind", ["shallow", "detached", "linked", "rebase"])
-def test_unusual_checkouts_are_served(
-    work: Path, snapshots: Snapshots, tmp_path: Path, kind: str
-) -> None:
-    write_files(work, {"a.txt": "two\n"})
-    commit_all(work, "second")
-    place = work
-    if kind == "shallow":
-        place = tmp_path / "clone"
-        plain_git(tmp_path, "clone", "-q", "--depth=1", f"file://{work}", str(place))
-    elif kind == "detached":
-        plain_git(work, "checkout", "-q", "--detach")
-    elif kind == "linked":
-        place = tmp_path / "linked"
-        plain_git(work, "worktree", "add", "-q", str(place))
-    else:
-        plain_git(work, "checkout", "-qb", "side", "HEAD~1")
-        write_files(work, {"a.txt": "side\n"})
-        commit_all(work, "side")
-        plain_git(work, "rebase", "main", check=False)
-    base = Base.of(UserRepository.at(place))
-    assert (base.branch is None) == (kind in {"detached", "rebase"})
-    begun(snapshots, place)
-    assert contents(snapshots.repository.workspace)["a.txt"] == "two\n"
+def test_a_base_knows_the_branch_of_its_checkout(work: Path, tmp_path: Path) -> None:
+    plain_git(work, "worktree", "add", "-q", "-b", "other", str(tmp_path / "linked"))
+    assert Base.of(UserRepository.at(work)).branch == "main"
+    assert Base.of(UserRepository.at(tmp_path / "linked")).branch == "other"
+    plain_git(work, "checkout", "-q", "--detach")
+    assert Base.of(UserRepository.at(work)).branch is None
 
 
 def test_missing_objects_are_an_error_that_says_so(work: Path, snapshots: Snapshots) -> None:

@@ -90,18 +90,6 @@ def test_a_program_is_asked_for_its_version_once_in_a_process_until_it_changes(
         _ = Git(program(tmp_path, "echo git version 2.0.0")).program
 
 
-def test_the_version_is_asked_for_once(tmp_path: Path) -> None:
-    asked = []
-
-    def runner(run: Run) -> Ended:
-        asked.append(run.words)
-        return Ended(0, b"git version 2.40.0\n", b"")
-
-    git = Git("git", runner=runner)
-    assert git.program == git.program == "git"
-    assert len(asked) == 1
-
-
 def test_a_failure_has_the_command_its_code_and_what_was_said(tmp_path: Path) -> None:
     own = OwnRepository(tmp_path, git=fake(tmp_path, r"printf 'fatal: \033[31mno\n' >&2; exit 3"))
     with pytest.raises(GitFailed) as caught:

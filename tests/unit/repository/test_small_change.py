@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -308,17 +307,6 @@ def test_objects_are_on_the_disk_before_a_ref_names_them(
     assert [steps[one] for one in at("rename refs/")][-1] == "rename refs/latest"
     assert at("fsync refs/snapshots")[-1] > at("rename refs/")[-1]
     assert at("fsync refs")[-1] > at("rename refs/")[-1]
-
-
-def test_a_snapshot_without_a_memory_begins_anew_and_is_the_same(
-    snapshots: Snapshots, workspace: Path
-) -> None:
-    write_files(workspace, {f"{number}": "x" for number in range(20)})
-    taken = snapshots.take("x")
-    (snapshots.repository.directory / FILE).unlink()
-    assert snapshots.take("y") == taken
-    assert taken is not None
-    assert taken.taken_at == datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def test_what_a_killed_taker_left_is_synced_before_it_is_relied_on(

@@ -19,7 +19,6 @@ from agentforge_sessions.repository.snapshots.snapshot_repository import (
 )
 from agentforge_sessions.repository.snapshots.snapshot_restore import RestoreFailed
 from agentforge_sessions.repository.snapshots.snapshots import SnapshotMissing, Snapshots
-from agentforge_sessions.repository.snapshots.workspace_memory import FILE
 from agentforge_sessions.repository.snapshots.workspace_scan import ScanLimits
 from tests.support.promptness import wait_until
 from tests.support.repositories import commit_all, new_checkout, plain_git, write_files
@@ -102,28 +101,6 @@ def test_a_snapshot_becomes_a_new_folder(snapshots: Snapshots, workspace: Path) 
     assert [one.name for one in workspace.parent.iterdir() if one.name.startswith(".")] == []
     with pytest.raises(RestoreFailed, match="already"):
         snapshots.export(snapshot, target)
-
-
-def test_every_next_snapshot_is_whole_whatever_changed(
-    snapshots: Snapshots, workspace: Path
-) -> None:
-    """Also where a file takes a folder's place, and where size and time stay the same."""
-    write_files(workspace, {"gone": "1", "folder/x": "1", "file": "1", "same": "abc", "d/e/f": "1"})
-    taken(snapshots)
-    times = (workspace / "same").stat()
-    (workspace / "gone").unlink()
-    shutil.rmtree(workspace / "folder")
-    (workspace / "folder").write_text("now a file")
-    (workspace / "file").unlink()
-    write_files(workspace, {"file/x": "now a folder", "same": "xyz"})
-    os.utime(workspace / "same", ns=(times.st_atime_ns, times.st_mtime_ns))
-    shutil.rmtree(workspace / "d")
-    (workspace / "d").symlink_to("file")
-    before = tree_of(workspace)
-    snapshot = taken(snapshots)
-    shutil.rmtree(workspace)
-    snapshots.restore(snapshot)
-    assert tree_of(workspace) == before
 
 
 def test_an_unchanged_workspace_is_no_new_snapshot(snapshots: Snapshots, workspace: Path) -> None:
@@ -395,21 +372,6 @@ def test_locks_that_a_killed_git_left_are_removed(snapshots: Snapshots, workspac
     assert not list(directory.rglob("*.lock"))
 
 
-@pytest.mark.parametrize("damage", [b"", b"DIRC", b"x" * 100, None])
-def test_a_damaged_memory_is_made_anew(
-    snapshots: Snapshots, workspace: Path, damage: bytes | None
-) -> None:
-    write_files(workspace, {"a": "1", "b": "1"})
-    taken(snapshots)
-    memory = snapshots.repository.directory / FILE
-    content = memory.read_bytes()
-    memory.write_bytes(content[:-7] + b"1234567" if damage is None else damage)
-    (workspace / "b").unlink()
-    snapshot = taken(snapshots)
-    snapshots.export(snapshot, workspace.parent / "out")
-    assert set(tree_of(workspace.parent / "out")) == {b"a"}
-
-
 def test_another_worker_in_it_is_waited_for_and_named(
     snapshots: Snapshots, workspace: Path
 ) -> None:
@@ -440,22 +402,3 @@ def test_what_a_person_has_is_not_stored_again(tmp_path: Path) -> None:
     packs = list((repository.directory / "objects" / "pack").glob("*.pack"))
     assert len(ours) + len(packs) <= 3  # b, the tree, the commit
     assert [one.path for one in snapshots.changes(base, snapshot.id).files] == ["b"]
-
-
-def test_a_person_with_sha256_is_served(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    plain_git(work, "init", "-q", "--object-format=sha256")
-    write_files(work, {"a": "1"})
-    base = commit_all(work, "x")
-    user = UserRepository.at(work)
-    workspace = tmp_path / "workspace"
-    workspace.mkdir()
-    repository = SnapshotRepository(tmp_path / SNAPSHOTS, workspace)
-    repository.make(objects=user.objects, object_format=user.object_format)
-    snapshots = Snapshots(repository)
-    snapshots.begin(base)
-    snapshot = snapshots.take("x")
-    assert snapshot is not None
-    assert len(snapshot.id) == 64
-    assert [one.kind for one in snapshots.changes(base, snapshot.id).files] == ["deleted"]

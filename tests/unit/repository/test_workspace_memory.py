@@ -62,6 +62,15 @@ def make_something(path: Path, chance: random.Random) -> None:
             path.chmod(0o755 if kind == 2 else chance.choice([0o644, 0o600]))
 
 
+def change_something(path: Path, chance: random.Random) -> None:
+    if path.parent.is_symlink() or path.parent.is_file():
+        remove(path.parent)
+    if chance.randrange(3):
+        make_something(path, chance)
+    else:
+        remove(path)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_changes_between_two_snapshots_is_in_the_second(
     snapshots: Snapshots, workspace: Path, tmp_path: Path, seed: int
@@ -70,13 +79,7 @@ def test_whatever_changes_between_two_snapshots_is_in_the_second(
     names = ["a", "b", "folder/c", "folder/d", "e"]
     for _ in range(6):
         for _ in range(chance.randrange(4)):
-            path = workspace / chance.choice(names)
-            if path.parent.is_symlink() or path.parent.is_file():
-                remove(path.parent)
-            if chance.randrange(3):
-                make_something(path, chance)
-            else:
-                remove(path)
+            change_something(workspace / chance.choice(names), chance)
         assert tree_after(snapshots) == tree_anew(workspace, tmp_path / "anew")
 
 
@@ -91,13 +94,7 @@ def test_a_workspace_of_which_little_changed_is_brought_back_whole(
     known = []
     for _ in range(5):
         for _ in range(chance.randrange(1, 4)):
-            path = workspace / chance.choice(names)
-            if path.parent.is_symlink() or path.parent.is_file():
-                remove(path.parent)
-            if chance.randrange(3):
-                make_something(path, chance)
-            else:
-                remove(path)
+            change_something(workspace / chance.choice(names), chance)
         taken = snapshots.take("x")
         assert taken is not None
         known.append((taken.id, tree_of(workspace)))

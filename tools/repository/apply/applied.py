@@ -12,8 +12,7 @@ from attrs import field, frozen
 from ...base.clock import Clock, utc_now
 from ...base.files import FileSystem, OsFileSystem
 from ...base.files.atomic_file import random_token
-from ..git.git_command import Git
-from ..git.git_records import Difference
+from ..git.git_command import Difference, Git
 from .checkout_files import Kind, PlannedPath
 
 _LOCK_TIMEOUT_S: Final = 10.0

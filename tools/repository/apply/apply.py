@@ -21,7 +21,7 @@ from typing import Final
 from attrs import evolve
 
 from .applied import Applied, AppliedPath, ApplyServices
-from .apply_commit import make_commit, pack_objects, require_new_branch
+from .apply_commit import commit_with_hooks, make_commit, pack_objects, require_new_branch
 from .apply_errors import ApplyFailed, CheckoutBusy, NoUnfinishedApply
 from .apply_journal import ApplyRecord, RefChange, sweep_journals, write_journal
 from .apply_plan import ApplyOptions, ApplyPlan, make_plan, plan_branch
@@ -36,7 +36,6 @@ from .apply_run import (
 )
 from .apply_steps import INDEX_LOCK, digest_of, install_pack
 from .checkout_state import CheckoutState, read_state, require_no_operation
-from .hooked_commit import commit_with_hooks
 from .scratch import Scratch, open_scratch
 
 _INDEX_MODE: Final = 0o644

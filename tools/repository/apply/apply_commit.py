@@ -1,16 +1,23 @@
-"""The commit of an apply: made outside the repository, then transferred into it."""
+"""The commit of an apply: made outside the repository, then transferred into it.
+
+If asked, the person's own git makes it instead, with their hooks, signing and configuration.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from ..git.git_records import Difference
+from ...base.program_run import Run, run_program
+from ..git.git_command import Difference, joined
 from ..git.git_repositories import UserRepository
 from .applied import ApplyServices
-from .apply_errors import BranchRefused, NoIdentity
-from .checkout_state import CheckoutState
+from .apply_errors import BranchRefused, CommitRefused, NoIdentity
+from .checkout_state import CheckoutState, read_head
 from .scratch import Scratch
+
+_HOOKS_S: Final = 900.0
 
 
 def make_commit(
@@ -84,3 +91,43 @@ def require_new_branch(repository: UserRepository, branch: str) -> None:
     taken = repository.run("show-ref", "--verify", "--quiet", f"refs/heads/{branch}", accept=(0, 1))
     if taken.exit_code == 0:
         raise BranchRefused(repository.work_tree, branch, "there is one of that name; take another")
+
+
+def commit_with_hooks(
+    repository: UserRepository,
+    paths: Sequence[bytes],
+    message: str,
+    *,
+    environment: Mapping[str, str],
+) -> str:
+    """Commit paths as `git commit` in the checkout does, and return the commit.
+
+    This runs programs that the repository and the person's configuration name.
+
+    Args:
+        repository: The repository.
+        paths: The paths to commit; all of them are staged.
+        message: The commit's message.
+        environment: The person's environment.
+
+    Raises:
+        CommitRefused: Git, or a hook, did not make it.
+    """
+    ended = run_program(
+        Run(
+            [
+                *(repository.git.program, "-C", os.fspath(repository.work_tree), "commit"),
+                *("-q", "-m", message, "--only"),
+                *("--pathspec-from-file=-", "--pathspec-file-nul"),
+            ],
+            {**environment, "GIT_LITERAL_PATHSPECS": "1", "GIT_EDITOR": "true"},
+            stdin=joined(paths),
+            timeout_s=_HOOKS_S,
+        )
+    )
+    if ended.exit_code:
+        said = (ended.stderr or ended.stdout).decode("utf-8", "backslashreplace")
+        raise CommitRefused(repository.work_tree, said)
+    head, _ = read_head(repository)
+    assert head is not None  # noqa: S101 (git has just made it)
+    return head

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 
 from ...base.files import FileSystem
 from ...base.files.filesystem import DIRECTORY_FLAGS, opened
-from ..git.git_records import Difference, Leaf, joined
+from ..git.git_command import Difference, Leaf, joined
 from ..git.git_repositories import OwnRepository, UserRepository
 from .apply_errors import ApplyRefused, BlockedPath, Obstacle
 from .apply_rules import Action, PathFacts, case_clashes, decide

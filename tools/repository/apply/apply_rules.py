@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import frozen
 
-from ..git.git_records import IndexEntry, Leaf
+from ..git.git_command import IndexEntry, Leaf
 from .apply_errors import BlockedPath, Obstacle
 from .checkout_files import Kind, Standing
 

@@ -10,7 +10,7 @@ from typing import Final
 from attrs import frozen
 
 from ...base.files import FileSystem, read_regular_file
-from ..git.git_records import IndexEntry, parse_index
+from ..git.git_command import IndexEntry, parse_index
 from ..git.git_repositories import OwnRepository, UserRepository
 from ..git.git_settings import GitSettings, read_settings
 from .apply_errors import CheckoutUnsupported, OperationUnderWay

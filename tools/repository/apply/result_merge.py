@@ -13,7 +13,7 @@ from attrs import frozen
 
 from ...base.path_pattern import component_matcher
 from ..errors import GitFailed, RepositoryError
-from ..git.git_records import Difference, Leaf, joined
+from ..git.git_command import Difference, Leaf, joined
 from .apply_errors import ApplyConflict, ApplyRefused, BlockedPath, Obstacle
 from .apply_rules import unsafe_paths
 from .checkout_state import CheckoutState

@@ -12,10 +12,9 @@ from typing import Final
 
 from attrs import evolve, field, frozen
 
-from ..git.git_command import Git
-from ..git.git_objects import COMMIT, TREE, commit_content, compressed, object_id
-from ..git.git_records import (
+from ..git.git_command import (
     Difference,
+    Git,
     Leaf,
     index_lines,
     joined,
@@ -23,6 +22,7 @@ from ..git.git_records import (
     parse_differences,
     parse_index,
 )
+from ..git.git_objects import COMMIT, TREE, commit_content, compressed, object_id
 from ..git.git_repositories import OwnRepository, UserRepository
 
 _PREFIX: Final = "agentforge-apply-"

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from ...base.files.filesystem import close_reader
 from ..errors import GitFailed, SnapshotRefused, printable
-from ..git.git_records import joined
+from ..git.git_command import joined
 from .folder_look import FolderLook, differing
 from .manifest import Manifest
 from .small_change import Change, write_small_change

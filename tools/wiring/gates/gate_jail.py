@@ -18,7 +18,7 @@ from ...base.files.trees import Entry, walk_tree
 from ...base.path_pattern import matches
 from ...workflows.converters import as_tuple
 from ...workflows.gate_port import CommandExecution, CommandRequest, GateUnavailable
-from ..phases.phase_results import changes_between, jail_phase_result
+from ..phases.executors import changes_between, jail_phase_result
 
 if TYPE_CHECKING:
     from ...jail import Jail, JailPolicy

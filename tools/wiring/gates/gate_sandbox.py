@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 from ...agents.running.scratch_folder import put_file, remove_abandoned, scratch_folder
 from ...workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 from ...workflows.submitted_work import require_repository
-from ..phases.phase_results import phase_result
+from ..phases.executors import phase_result
 from .gate_kit import KIT, SERVE_KIT, prepare_kit
 from .gate_packages import PACKAGES, prepare_packages
 

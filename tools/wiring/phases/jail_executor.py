@@ -14,7 +14,7 @@ from ...base.cancellation import check_cancelled, is_cancelled
 from ...base.files import OsFileSystem
 from ...harness import PhaseResult
 from ...harness.session_ports import LocalSessions
-from .phase_results import changes_between, jail_phase_result, session_workspace
+from .executors import changes_between, jail_phase_result, session_workspace
 
 if TYPE_CHECKING:
     from ...jail import Jail, JailPolicy
