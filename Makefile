@@ -10,8 +10,8 @@ SPEC    ?= examples/specs/session-manager.yaml
 COMPONENT ?= session_domain
 AGENT   ?= recorded:examples/recordings/session_domain
 WORKFLOW ?= examples/workflows/interval-scheduler/workflow.yaml
-# Two more than the two cores that the tests are meant for: a quarter of their time is waiting.
-WORKERS ?= 4
+# One more than the two cores that the tests are meant for: some of their time is waiting. Each collects all of them.
+WORKERS ?= 3
 SEED    ?= 20261122
 # The real agent programs, at two a time: each has several processes and up to half a gigabyte of its own. Their
 # tests share nothing: each has a home, a project, a model and a network of its own.

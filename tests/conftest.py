@@ -22,6 +22,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from agentforge_sessions.harness import SessionManager, SessionStore
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.filesystem import FaultyFileSystem
+from tests.support.memory_disk import memory_disk, remove_memory_disk
 from tests.support.soak import SOAKING
 
 gc.set_threshold(100_000, 50, 100)  # what is collected stays; looking through it all costs seconds
@@ -57,15 +58,39 @@ _CAMPAIGNS = tuple(
         "e2e/test_example_scripts.py",  # nothing of ours runs in it but the scripts, in the guest
     )
 )
+_LONGEST = tuple(
+    _HERE / name
+    for name in (
+        *("contract/jail", "contract/sandbox", "crash", "security", "property/harness"),
+        *("unit/sandbox", "unit/workflows", "unit/repository", "contract/harness", "corpus"),
+    )
+)
 _LONG = tuple(
     _HERE / name
     for name in (
-        *("e2e", "contract/sandbox", "contract/harness", "contract/jail", "real_work", "crash"),
-        *("property", "scenarios/fleet", "scenarios/repositories", "unit/repository"),
-        *("corpus", "security", "faults", "unit/agents", "unit/cli", "unit/mcp_server"),
-        *("unit/questions", "unit/sandbox", "unit/terminal", "unit/workflows"),
+        *("e2e", "real_work", "property", "scenarios/fleet", "scenarios/repositories", "faults"),
+        *("unit/agents", "unit/cli", "unit/mcp_server", "unit/prune", "unit/questions"),
+        *("unit/terminal",),
     )
 )
+_IN_MEMORY = tuple(
+    _HERE / name
+    for name in (
+        *("acceptance", "corpus", "crash", "faults", "property", "scenarios"),
+        *("contract/durable", "contract/harness", "contract/prune", "contract/questions"),
+        *("unit/adapters", "unit/agent_hooks", "unit/cli", "unit/durable", "unit/harness"),
+        *("unit/observers", "unit/pages", "unit/project", "unit/prune", "unit/questions"),
+        *("unit/repository", "unit/workflows"),
+    )
+)
+_ON_DISK = tuple(
+    _HERE / name
+    for name in (
+        *("crash/test_editing_crash.py", "crash/test_repository_run_crash.py"),
+        *("faults/test_real_disks.py", "scenarios/sandbox_sessions"),
+    )
+)
+"""What needs a jail, which lends nothing of `/dev`, or is about a disk."""
 
 
 @pytest.hookimpl(trylast=True)
@@ -79,7 +104,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _is_below(item.path, _CAMPAIGNS):
             item.add_marker(pytest.mark.no_cover)
-    items.sort(key=lambda item: not _is_below(item.path, _LONG))
+    items.sort(
+        key=lambda item: (not _is_below(item.path, _LONGEST), not _is_below(item.path, _LONG))
+    )
 
 
 def pytest_collection_finish() -> None:
@@ -95,6 +122,7 @@ def _is_below(path: Path, places: tuple[Path, ...]) -> bool:
 def pytest_sessionfinish() -> None:
     """Close the interpreters opened ahead before pytest takes its fault handlers away."""
     shutil.rmtree(_PERSON, ignore_errors=True)
+    remove_memory_disk()
     pool = sys.modules.get("agentforge_sessions.sandbox.interpreters.process_pool")
     if pool is not None:
         pool.close_pool()
@@ -113,12 +141,14 @@ _places = itertools.count()
 
 @pytest.fixture
 def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory of the test's own, where pytest would make it.
+    """A directory of the test's own: in memory, or where pytest would make it.
 
     Without the link to the latest one, and without resolving the path, for thousands of tests.
     """
     name = re.sub(r"\W", "_", request.node.name)[:30]
-    path = tmp_path_factory.getbasetemp() / f"{name}{next(_places)}"
+    in_memory = _is_below(request.path, _IN_MEMORY) and not _is_below(request.path, _ON_DISK)
+    place = (memory_disk() if in_memory else None) or tmp_path_factory.getbasetemp()
+    path = place / f"{name}{next(_places)}"
     path.mkdir(mode=0o700)
     return path
 

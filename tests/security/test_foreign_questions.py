@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from mcp import Client
 
 from agentforge_sessions.entrypoints.cli.main import run
-from agentforge_sessions.entrypoints.mcp_server.serving import McpPlaces, McpServices, server_of
 from agentforge_sessions.questions import (
     Option,
     Question,
@@ -20,6 +19,15 @@ from agentforge_sessions.questions import (
 )
 from agentforge_sessions.questions.errors import QuestionNotAdopted
 from tests.support.foreign_sessions import OVERRIDE, cloned, git
+from tests.support.late import LateModule
+
+if TYPE_CHECKING:
+    import mcp
+
+    from agentforge_sessions.entrypoints.mcp_server import serving
+else:
+    mcp = LateModule("mcp")
+    serving = LateModule("agentforge_sessions.entrypoints.mcp_server.serving")
 
 ASKED = [Question(prompt=OVERRIDE, title="T", options=[Option(label="a"), Option(label="b")])]
 ANSWER = [UserAnswer(question_index=0, selected_option="a")]
@@ -121,8 +129,8 @@ def test_one_that_changed_since_it_was_shown_is_not_adopted(clone: Path) -> None
 
 @pytest.mark.anyio
 async def test_no_tool_shows_them_and_the_first_answer_says_so(clone: Path) -> None:
-    places = McpPlaces(sessions=clone / "s", questions=clone / ".agentforge" / "questions")
-    async with Client(server_of(McpServices.at(places))) as client:
+    places = serving.McpPlaces(sessions=clone / "s", questions=clone / ".agentforge" / "questions")
+    async with mcp.Client(serving.server_of(serving.McpServices.at(places))) as client:
         told = [await client.call_tool("session_list", {}) for _ in range(2)]
         found = await client.call_tool("get_answered_questions", {"session_id": FIRST})
     texts = [one.model_dump_json() for one in (*told, found)]

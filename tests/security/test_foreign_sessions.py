@@ -11,16 +11,15 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from mcp import Client, MCPError
 
 from agentforge_sessions.agents.hooks.binding import BindingFile
 from agentforge_sessions.entrypoints.cli.context import Cli
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.cli.output.output import Output
 from agentforge_sessions.entrypoints.cli.running.run_session import submit_existing
-from agentforge_sessions.entrypoints.mcp_server.serving import McpPlaces, McpServices, server_of
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.errors import ChangedSinceShown, SessionNotAdopted
 from agentforge_sessions.harness.store.sessions_place import OwnSessions, sessions_directory
@@ -36,7 +35,16 @@ from tests.support.agent_conversations import (
     Project,
 )
 from tests.support.foreign_sessions import OVERRIDE, cloned, copied, git, somebody_elses_project
+from tests.support.late import LateModule
 from tests.support.mcp_processes import ended_anyhow
+
+if TYPE_CHECKING:
+    import mcp
+
+    from agentforge_sessions.entrypoints.mcp_server import serving
+else:
+    mcp = LateModule("mcp")
+    serving = LateModule("agentforge_sessions.entrypoints.mcp_server.serving")
 
 PROGRAMS = (Conversation, CodexConversation, OpencodeConversation, GeminiConversation)
 WAYS = (cloned, copied)
@@ -164,18 +172,18 @@ def test_a_commit_that_changes_my_session_makes_it_foreign_until_adopted_anew(
 @pytest.mark.anyio
 async def test_no_tool_resource_or_prompt_shows_a_foreign_session(tmp_path: Path) -> None:
     project, session_id = brought(tmp_path, copied)
-    places = McpPlaces(sessions=project.store.base_path, questions=tmp_path / "q")
+    places = serving.McpPlaces(sessions=project.store.base_path, questions=tmp_path / "q")
     one = {"session_id": session_id}
-    async with Client(server_of(McpServices.at(places))) as client:
+    async with mcp.Client(serving.server_of(serving.McpServices.at(places))) as client:
         answers = [await client.call_tool("session_list", {})]
         for name in ("session_show", "session_brief", "session_pause", "session_resume"):
             found = await client.call_tool(name, one)
             assert found.is_error, name
             answers.append(found)
         for part in ("session.yaml", "briefing", "report"):
-            with pytest.raises(MCPError, match="agentforge adopt"):
+            with pytest.raises(mcp.MCPError, match="agentforge adopt"):
                 await client.read_resource(f"agentforge://sessions/{session_id}/{part}")
-        with pytest.raises(MCPError, match="agentforge adopt"):
+        with pytest.raises(mcp.MCPError, match="agentforge adopt"):
             await client.get_prompt("take_up_session", one)
         assert not any("OVERRIDE" in answer.model_dump_json() for answer in answers)
         project.store.make_own(session_id)

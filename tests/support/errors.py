@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -16,6 +17,7 @@ _NEEDS_AN_SDK = {
 """What takes seconds to load, and has no errors of its own."""
 
 
+@functools.cache
 def public_exceptions() -> list[type[BaseException]]:
     found: dict[str, type[BaseException]] = {}
     for module in pkgutil.walk_packages(agentforge_sessions.__path__, "agentforge_sessions."):

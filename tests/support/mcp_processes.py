@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import anyio
-import psutil
 import pytest
 from attrs import define, field, frozen
 from mcp import Client, StdioServerParameters
@@ -296,7 +295,3 @@ def error_of(result: CallToolResult) -> tuple[str, str]:
     assert 'File "' not in text
     assert result.meta is not None
     return result.meta["agentforge/error"]["type"], text
-
-
-def children_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    return psutil.Process(process.pid).children(recursive=True)

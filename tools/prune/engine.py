@@ -95,7 +95,7 @@ def _require_possible(policy: RetentionPolicy, disposal: Disposal) -> None:
     faults = []
     if policy.min_free_space_gb is not None:
         faults.append("min_free_space_gb: what is free on a database's disk is not known here")
-    if (disposal.grace is None):
+    if disposal.grace is not None:
         faults.append("grace: a store has no trash; keep an archive of each instead")
     if disposal.audit_path is not None:
         faults.append("audit_path: a store keeps its audit log itself")

@@ -43,7 +43,7 @@ ACTIONS: Final = (
 @cache
 def grounds() -> Path:
     """Make the directory of the sessions, once."""
-    return Path(mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    return Path(mkdtemp())
 
 
 @pytest.fixture(scope="module", autouse=True)
