@@ -6,7 +6,7 @@
 The archive is written, synced and read back from the disk: its checksum, and the checksum of every
 file in it, must equal those of what was written. Links are archived as links and never followed;
 sockets are left out, since they hold nothing. The next writer removes what a killed writer left
-(`archive_leftovers`).
+(`archive_format`).
 """
 
 from __future__ import annotations

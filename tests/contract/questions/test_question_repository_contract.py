@@ -211,6 +211,8 @@ def test_what_is_no_id_reaches_nothing(sessions: QuestionSessions, text: str) ->
         sessions.get(text)
     with pytest.raises(InvalidSessionId):
         sessions.save_session_answers(text, ANSWERS)
+    with pytest.raises(InvalidSessionId):
+        sessions.create_session(QUESTIONS, session_id=text)
     assert not sessions.exists(text)
 
 
@@ -220,6 +222,8 @@ def test_what_is_not_there_is_not_found(kept: Kept, sessions: QuestionSessions) 
         lambda: sessions.store.read_record(MISSING),
         lambda: sessions.save_session_answers(MISSING, ANSWERS),
         lambda: sessions.reject_session(MISSING),
+        lambda: sessions.abandon_session(MISSING),
+        lambda: sessions.time_out_session(MISSING),
         lambda: sessions.wait_for(MISSING, 0),
         lambda: sessions.resolve_id("abc"),
     ):
@@ -317,6 +321,7 @@ def test_an_answer_after_the_time_ends_the_session_as_timed_out(kept: Kept) -> N
     with pytest.raises(SessionEnded):
         sessions.save_session_answers(which, ANSWERS)
     assert kept.service().get(which).status is SessionStatus.TIMED_OUT
+    assert kept.document(which, ANSWERS_FILE) is None
 
 
 def test_of_several_who_end_a_session_one_wins(kept: Kept) -> None:

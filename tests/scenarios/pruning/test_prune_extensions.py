@@ -7,7 +7,6 @@ import hashlib
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -20,14 +19,10 @@ from agentforge_sessions.prune import (
     PruneRootUnusable,
     RetentionPolicy,
     SessionInTheWay,
-    list_trash,
-    pin,
-    restore_from_trash,
 )
 from agentforge_sessions.prune.domain import Reason
-from agentforge_sessions.prune.errors import InvalidArchive
 from agentforge_sessions.prune.policy import GIB
-from agentforge_sessions.sandbox import SandboxTarget, prune_sessions
+from agentforge_sessions.sandbox import prune_sessions
 from agentforge_sessions.sandbox.prune_target import archive_sessions, restore_session
 from tests.support.filesystem import nth_of
 from tests.support.prune_sites import Site, outside_of, size_of, tree_of
@@ -44,15 +39,6 @@ def prune(site: Site, policy: RetentionPolicy, **options: object) -> PruneResult
 
 
 # ---------------------------------------------------------------- rules
-
-
-def test_scenario_retention_policy_keeps_the_newest_sessions(site: Site) -> None:
-    names = [site.add(age_hours=hours) for hours in (1, 50, 2, 40, 3)]
-
-    result = prune(site, RetentionPolicy(max_sessions=2))
-
-    assert result.deleted_sessions == [names[1], names[3], names[4]]
-    assert site.sessions() == sorted([names[0], names[2]])
 
 
 def test_scenario_retention_policy_keeps_a_total_size(site: Site) -> None:
@@ -82,22 +68,6 @@ def test_scenario_retention_policy_keeps_space_free(site: Site) -> None:
             workspace_root=site.root, policy=policy, dry_run=True, outside=outside
         )
         assert result.deleted_sessions == names[:gone], free
-
-
-def test_scenario_a_session_goes_for_any_rule_and_says_for_which(site: Site) -> None:
-    names = [site.add(age_hours=hours) for hours in (50, 40, 3, 2)]
-
-    result = prune(site, RetentionPolicy(max_age_hours=45, max_sessions=2))
-
-    reasons = {one.candidate.session_id: one.reasons for one in result.decisions}
-    assert reasons == {
-        names[0]: (Reason.EXPIRED, Reason.TOO_MANY),
-        names[1]: (Reason.TOO_MANY,),
-        names[2]: (Reason.RECENT,),
-        names[3]: (Reason.RECENT,),
-    }
-    removing = [line["reasons"] for line in site.audit() if line["event"] == "removing"]
-    assert removing == [["expired", "too_many"], ["too_many"]]
 
 
 def test_scenario_an_invalid_policy_deletes_nothing(site: Site, recorder: Recorder) -> None:
@@ -186,16 +156,6 @@ def test_scenario_max_deletions_takes_the_oldest_and_leaves_the_rest_for_the_nex
     )
 
 
-def test_scenario_a_pinned_session_stays(site: Site) -> None:
-    names = [site.add(age_hours=90), site.add(age_hours=80)]
-    pin(SandboxTarget(site.root), names[0], outside=site.outside())
-
-    result = prune(site, RetentionPolicy(max_age_hours=0, max_sessions=0))
-
-    assert result.deleted_sessions == [names[1]]
-    assert site.sessions() == [names[0]]
-
-
 # ---------------------------------------------------------------- archives
 
 
@@ -258,37 +218,4 @@ def test_scenario_a_session_that_can_not_be_archived_is_kept_and_others_go(site:
     assert len(os.listdir(site.top / "archives")) == 4
 
 
-def test_scenario_a_damaged_archive_restores_nothing(site: Site) -> None:
-    [name] = [site.add(age_hours=99)]
-    path = Path(archive(site).archives[name])
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    before = tree_of(site.root)
-
-    with pytest.raises(InvalidArchive, match="damaged"):
-        restore_session(path, site.root, outside=site.outside())
-
-    assert tree_of(site.root) == before
-
-
 # ---------------------------------------------------------------- the trash
-
-
-def test_scenario_removal_that_is_put_off_can_be_taken_back(site: Site) -> None:
-    names = [site.add(age_hours=99), site.add(age_hours=98)]
-    before = tree_of(site.root)
-    policy = RetentionPolicy(max_age_hours=24)
-
-    result = prune(site, policy, trash_for=timedelta(days=7))
-
-    assert result.deleted_sessions == names
-    assert site.sessions() == []
-    assert [one.session_id for one in list_trash(site.root)] == names
-    restore_from_trash(SandboxTarget(site.root), names[0], outside=site.outside())
-    assert outside_of(tree_of(site.root), [".prune"]) == outside_of(before, [names[1]])
-    site.clock.advance(7 * 86_400)
-    result = prune(site, RetentionPolicy())
-    assert result.purged_sessions == [names[1]]
-    assert site.hidden("trash") == []
-    assert site.sessions() == [names[0]]

@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.base.question import InvalidQuestions
 from agentforge_sessions.questions import (
     AnswersTimeout,
     QuestionSessions,
     SessionCorrupted,
-    SessionEnded,
     SessionStatus,
 )
 from tests.support.clock import FakeClock
@@ -54,31 +52,6 @@ def test_scenario_session_directory_permissions(
     assert stat.S_IMODE(questions_dir.stat().st_mode) == 0o700
 
 
-def test_scenario_empty_questions_rejected(sessions: QuestionSessions, questions_dir: Path) -> None:
-    with pytest.raises(InvalidQuestions) as caught:
-        sessions.create_session([])
-    assert str(caught.value) == "At least one question is required to create a session"
-    assert not questions_dir.exists()
-
-
-def test_scenario_pending_state(sessions: QuestionSessions) -> None:
-    session_id = sessions.create_session(QUESTIONS)
-    assert sessions.get(session_id).status is SessionStatus.PENDING
-
-
-def test_scenario_completed_state(sessions: QuestionSessions) -> None:
-    session_id = sessions.create_session(QUESTIONS)
-    sessions.save_session_answers(session_id, ANSWERS)
-    assert sessions.get(session_id).status is SessionStatus.COMPLETED
-
-
-def test_scenario_rejected_state(sessions: QuestionSessions, questions_dir: Path) -> None:
-    session_id = sessions.create_session(QUESTIONS)
-    sessions.reject_session(session_id, "not now")
-    assert sessions.get(session_id).status is SessionStatus.REJECTED
-    assert document(questions_dir, session_id, "status.json")["rejectionReason"] == "not now"
-
-
 def test_scenario_timed_out_state(questions_dir: Path, clock: FakeClock) -> None:
     sessions = build(questions_dir, clock=clock, session_timeout_s=60)
     session_id = sessions.create_session(QUESTIONS)
@@ -87,19 +60,6 @@ def test_scenario_timed_out_state(questions_dir: Path, clock: FakeClock) -> None
         sessions.wait_for_answers(session_id)
     assert caught.value.ended
     assert document(questions_dir, session_id, "status.json")["status"] == "timed_out"
-
-
-def test_scenario_timed_out_state_when_the_answer_comes_too_late(
-    questions_dir: Path, clock: FakeClock
-) -> None:
-    sessions = build(questions_dir, clock=clock, session_timeout_s=60)
-    session_id = sessions.create_session(QUESTIONS)
-    clock.advance(61)
-    with pytest.raises(SessionEnded) as caught:
-        sessions.save_session_answers(session_id, ANSWERS)
-    assert caught.value.status is SessionStatus.TIMED_OUT
-    assert sessions.get(session_id).status is SessionStatus.TIMED_OUT
-    assert not (questions_dir / session_id / "answers.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from agentforge_sessions.questions import (
     NoAnswers,
     QuestionSessions,
     SessionCorrupted,
-    SessionNotFound,
     SessionRejected,
     SessionStatus,
 )
@@ -31,7 +30,7 @@ from agentforge_sessions.questions.waiting.waiting import POLL_S
 from tests.support.clock import FakeClock
 from tests.support.filesystem import FaultyFileSystem, nth_of
 from tests.support.promptness import when
-from tests.support.questions import ANSWERS, MISSING, QUESTIONS, FakeTime, build
+from tests.support.questions import ANSWERS, QUESTIONS, FakeTime, build
 
 
 def test_scenario_atomic_write(questions_dir: Path) -> None:
@@ -152,29 +151,6 @@ def test_scenario_atomic_read_with_retry(questions_dir: Path) -> None:
     assert fake.pauses == [0.08, 0.16, 0.32]  # three times, for more than half a second
 
 
-def test_scenario_valid_answers(sessions: QuestionSessions, questions_dir: Path) -> None:
-    session_id = sessions.create_session(QUESTIONS)
-    saved = sessions.save_session_answers(session_id, ANSWERS)
-    assert (questions_dir / session_id / "answers.json").exists()
-    found = sessions.get(session_id)
-    assert found.answers == saved
-    assert found.record.status is SessionStatus.COMPLETED
-
-
-def test_scenario_session_not_found(sessions: QuestionSessions) -> None:
-    with pytest.raises(SessionNotFound) as caught:
-        sessions.save_session_answers(MISSING, ANSWERS)
-    assert str(caught.value) == f"Session not found: {MISSING}"
-
-
-def test_scenario_rejection_with_reason(sessions: QuestionSessions) -> None:
-    session_id = sessions.create_session(QUESTIONS)
-    sessions.reject_session(session_id, "ask me tomorrow")
-    found = sessions.get(session_id)
-    assert found.status is SessionStatus.REJECTED
-    assert found.rejection_reason == "ask me tomorrow"
-
-
 def test_scenario_rejection_without_reason(sessions: QuestionSessions, questions_dir: Path) -> None:
     session_id = sessions.create_session(QUESTIONS)
     sessions.reject_session(session_id)
@@ -191,26 +167,6 @@ def test_scenario_polling_for_completion_finds_answers(questions_dir: Path) -> N
     answerer.start()
     assert sessions.wait_for_answers(session_id, 30).answers == ANSWERS
     answerer.join()
-
-
-def test_scenario_polling_for_completion_finds_a_rejection(questions_dir: Path) -> None:
-    sessions = build(questions_dir, watcher=NoWatcher())
-    session_id = sessions.create_session(QUESTIONS)
-    rejecter = threading.Timer(0.05, sessions.reject_session, [session_id])
-    rejecter.start()
-    with pytest.raises(SessionRejected):
-        sessions.wait_for_answers(session_id, 30)
-    rejecter.join()
-
-
-def test_scenario_polling_for_completion_ends_with_the_timeout(
-    sessions: QuestionSessions,
-) -> None:
-    session_id = sessions.create_session(QUESTIONS)
-    with pytest.raises(AnswersTimeout) as caught:
-        sessions.wait_for_answers(session_id, 0.05)
-    assert not caught.value.ended
-    assert sessions.get(session_id).status is SessionStatus.PENDING
 
 
 def test_scenario_call_id_verification(sessions: QuestionSessions) -> None:
@@ -261,15 +217,6 @@ def test_scenario_call_id_verification_takes_a_call_id_that_is_added_after_the_a
     answers = json.loads((questions_dir / session_id / "answers.json").read_text())
     assert answers["callId"] == "call-1"
     assert sessions.wait_for_answers(session_id, 0, "call-1").answers == ANSWERS
-
-
-def test_scenario_rejection_detection(sessions: QuestionSessions) -> None:
-    session_id = sessions.create_session(QUESTIONS)
-    sessions.reject_session(session_id, "why ask?")
-    with pytest.raises(SessionRejected) as caught:
-        sessions.wait_for_answers(session_id)
-    assert str(caught.value) == "SESSION_REJECTED"
-    assert caught.value.reason == "why ask?"
 
 
 def test_scenario_answers_that_were_fetched_say_when(

@@ -12,9 +12,7 @@ from structlog.testing import capture_logs
 from agentforge_sessions.base.question import InvalidQuestions
 from agentforge_sessions.questions import (
     InvalidAnswers,
-    Option,
     Question,
-    QuestionsConfig,
     QuestionSessions,
     SessionStatus,
     UserAnswer,
@@ -28,21 +26,6 @@ from tests.support.clock import FakeClock
 from tests.support.questions import ANSWERS, DATABASE, FEATURES, MISSING, QUESTIONS, build
 
 DAY_S = 86_400
-
-
-def test_scenario_retention_based_cleanup(
-    sessions: QuestionSessions, clock: FakeClock, questions_dir: Path
-) -> None:
-    old = sessions.create_session(QUESTIONS)
-    sessions.save_session_answers(old, ANSWERS)
-    clock.advance(3600)
-    young = sessions.create_session(QUESTIONS)
-    clock.advance(7 * DAY_S - 3599)
-    result = sessions.cleanup_expired_sessions()
-    assert result.deleted == (old,)
-    assert result.kept == 1
-    assert result.failed == ()
-    assert [one.session_id for one in sessions.list_sessions()] == [young]
 
 
 def test_scenario_retention_based_cleanup_keeps_what_is_almost_that_old(
@@ -88,45 +71,6 @@ def said(question: Question, **given: object) -> list[str]:
     return lines[3:]
 
 
-def test_scenario_single_select_format() -> None:
-    assert said(DATABASE, selected_option="PostgreSQL") == ["→ PostgreSQL — relational, a server"]
-    assert said(DATABASE, selected_option="SQLite") == ["→ SQLite"]
-
-
-def test_scenario_multi_select_format() -> None:
-    assert said(FEATURES, selected_options=["Search", "Auth"]) == ["→ Search", "→ Auth — log in"]
-
-
-def test_scenario_custom_text_format() -> None:
-    assert said(DATABASE, custom_text="it's 'x'") == [r"→ Other: 'it\'s \'x\''"]
-    assert said(FEATURES, selected_options=["Search"], custom_text="and y") == [
-        "→ Search",
-        "→ Other: 'and y'",
-    ]
-
-
-def test_scenario_empty_multi_select() -> None:
-    assert said(FEATURES, selected_options=[]) == ["→ (No selection)"]
-    assert said(FEATURES, selected_options=[], custom_text="x") == ["→ Other: 'x'"]
-
-
-def test_scenario_formatting_of_several_questions() -> None:
-    assert format_user_response(ANSWERS, QUESTIONS) == (
-        "Here are the user's answers:\n"
-        "\n"
-        "1. Which database?\n"
-        "→ PostgreSQL — relational, a server\n"
-        "\n"
-        "2. Which features?\n"
-        "→ Search\n"
-        "→ Auth — log in\n"
-        r"→ Other: 'it\'s late'"
-    )
-    assert format_user_response(ANSWERS[1:], QUESTIONS).startswith(
-        "Here are the user's answers:\n\n2. Which features?\n"
-    )
-
-
 @pytest.mark.parametrize(
     ("given", "lines"),
     [
@@ -154,44 +98,7 @@ def test_scenario_formatting_of_odd_answers(given: dict[str, object], lines: lis
     assert said(DATABASE, **given) == lines
 
 
-def test_scenario_formatting_repeated_labels_take_the_first_and_all_entries_are_printed() -> None:
-    question = Question(
-        prompt="?",
-        title="t",
-        options=(Option(label="A", description="first"), Option(label="A", description="second")),
-    )
-    assert said(question, selected_option="A") == ["→ A — first"]
-    twice = [
-        UserAnswer(question_index=0, custom_text="one"),
-        UserAnswer(question_index=0, custom_text="[ELABORATE_REQUEST] it's unclear"),
-    ]
-    assert format_user_response(twice, [question]).endswith(
-        "→ Other: 'one'\n[ELABORATE_REQUEST] it's unclear"
-    )
-
-
 def test_scenario_answer_validation() -> None:
-    def faults(*answers: UserAnswer) -> str:
-        with pytest.raises(InvalidAnswers) as caught:
-            validate_answers(answers, QUESTIONS)
-        return str(caught.value)
-
-    assert faults() == "No answers provided"
-    assert faults(UserAnswer(question_index=2, custom_text="x")) == (
-        "Answer references invalid question index: 2"
-    )
-    assert faults(UserAnswer(question_index=-1, custom_text="x")) == (
-        "Answer references invalid question index: -1"
-    )
-    neither = "Answer for question 0 has neither selectedOption, selectedOptions, nor customText"
-    assert faults(UserAnswer(question_index=0)) == neither
-    assert faults(UserAnswer(question_index=0, custom_text="")) == neither
-    assert faults(UserAnswer(question_index=0, selected_option="Oracle")) == (
-        "Answer for question 0 references non-existent option: Oracle"
-    )
-    assert faults(UserAnswer(question_index=1, selected_options=["Auth", "Flight"])) == (
-        "Answer for question 1 references non-existent option: Flight"
-    )
     validate_answers(ANSWERS, QUESTIONS)
     validate_answers([UserAnswer(question_index=1, selected_options=[])], QUESTIONS)
     with pytest.raises(InvalidAnswers, match=r"^No answers provided in session$"):
@@ -320,14 +227,6 @@ def test_scenario_invalid_session_id_format(tmp_path: Path, hostile: str) -> Non
             act(hostile)
     assert not sessions.exists(hostile)
     assert fs.trace == []
-
-
-def test_scenario_session_configuration_defaults() -> None:
-    config = QuestionsConfig()
-    assert (config.max_questions, config.min_options, config.max_options) == (5, 2, 5)
-    assert config.session_timeout_s == 0
-    assert config.retention_s == 604_800
-    assert config.max_sessions == 100
 
 
 def test_scenario_session_configuration_limits(questions_dir: Path) -> None:

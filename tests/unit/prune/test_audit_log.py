@@ -114,18 +114,6 @@ def test_a_small_write_is_gone_on_with(tmp_path: Path) -> None:
     log.close()
 
 
-@pytest.mark.parametrize("torn", [b'{"event": "remov', b'{"event": "x"}', b"\xff\x00", b"["])
-def test_a_line_that_a_crash_cut_off_spoils_no_other(tmp_path: Path, torn: bytes) -> None:
-    path = tmp_path / AUDIT_NAME
-    path.write_bytes(b'{"session_id": "first"}\n' + torn)
-    log = Log(tmp_path, FaultyFileSystem())
-    log.add("later")
-    log.log.write()
-    log.close()
-    read = [line.get("session_id") for line in read_audit(path) if "session_id" in line]
-    assert read == ["first", "later"]
-
-
 def test_a_whole_last_line_is_not_ended_again(tmp_path: Path) -> None:
     for name in ("a", "b"):
         log = Log(tmp_path, FaultyFileSystem())

@@ -175,26 +175,19 @@ def test_an_observer_is_told_in_order(site: Site) -> None:
 # ---------------------------------------------------------------- in use
 
 
+@pytest.mark.parametrize("held", [".", "guard"], ids=["itself", "its guard"])
 @pytest.mark.parametrize("how", [SHARED, EXCLUSIVE])
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_a_session_that_somebody_works_in_is_kept(site: Site, how: int, dry_run: bool) -> None:
-    busy, idle = site.add(age_hours=60), site.add(age_hours=50)
-    with locked(site.root / busy, how):
-        result = run(site, dry_run=dry_run)
-    assert result.deleted_sessions == [idle]
-    assert why(result)[busy] == (Reason.IN_USE,)
-    assert result.errors == {}
-    assert (busy in site.sessions()) is True
-
-
-@pytest.mark.parametrize("how", [SHARED, EXCLUSIVE])
-@pytest.mark.parametrize("dry_run", [True, False])
-def test_a_session_whose_guard_is_held_is_kept(site: Site, how: int, dry_run: bool) -> None:
+def test_a_session_that_somebody_works_in_stays(
+    site: Site, held: str, how: int, dry_run: bool
+) -> None:
     busy, idle = fake(site, "s-1"), fake(site, "s-2")
-    with locked(site.root / busy / "guard", how):
+    with locked(site.root / busy / held, how):
         result = run_fakes(site, dry_run=dry_run)
     assert result.deleted_sessions == [idle]
     assert why(result)[busy] == (Reason.IN_USE,)
+    assert result.errors == {}
+    assert busy in site.sessions()
 
 
 @pytest.mark.parametrize("operation", ["open", "stat"])
@@ -261,28 +254,7 @@ def test_what_is_in_a_guards_place_neither_blocks_nor_keeps(site: Site, plant: A
     assert run_fakes(site).deleted_sessions == [name]
 
 
-def test_a_session_that_is_taken_after_it_was_decided_is_kept(site: Site) -> None:
-    old = site.add(age_hours=60)
-    result = run_and_take(site, old)
-
-    assert result.deleted_sessions == []
-    assert why(result)[old] == (Reason.IN_USE,)
-    assert site.sessions() == [old]
-
-
 # ---------------------------------------------------------------- changed meanwhile
-
-
-def test_a_session_that_was_used_after_it_was_decided_is_kept(site: Site) -> None:
-    old = site.add(age_hours=60)
-    path = site.root / old / ".metadata.json"
-    site.fs.before = once(
-        on("mkdir", ".prune"), lambda: path.write_bytes(metadata(old, site.clock.now))
-    )
-    result = run(site)
-    assert result.deleted_sessions == []
-    assert why(result)[old] == (Reason.CHANGED,)
-    assert site.sessions() == [old]
 
 
 @pytest.mark.parametrize("trashed", [False, True])
@@ -768,6 +740,8 @@ def test_what_is_taken_after_it_was_decided_is_told_and_counted(site: Site) -> N
     result = run_and_take(site, old)
     assert [(one.session_id, str(one.reason)) for one in result.skipped] == [(old, "in_use")]
     assert result.skipped_sessions == [old]
+    assert why(result)[old] == (Reason.IN_USE,)
+    assert (result.deleted_sessions, site.sessions()) == ([], [old])
 
 
 def test_an_unmet_bound_is_in_the_result(site: Site) -> None:

@@ -32,11 +32,12 @@ def sessions(base: Path) -> QuestionSessions:
     return build(base, sleep=FakeTime().sleep)
 
 
-def test_a_session_without_questions(sessions: QuestionSessions) -> None:
+def test_a_session_without_questions(sessions: QuestionSessions, base: Path) -> None:
     with pytest.raises(InvalidQuestions) as caught:
         sessions.create_session([])
     assert str(caught.value) == "At least one question is required to create a session"
     assert caught.value.user_message == str(caught.value)
+    assert not base.exists()
 
 
 def test_a_session_that_is_not_there(sessions: QuestionSessions) -> None:
@@ -67,10 +68,12 @@ def test_a_rejection_and_a_time_that_is_over(sessions: QuestionSessions) -> None
         f"Session {session_id} timed out waiting for user response: "
         "Timeout waiting for user response"
     )
-    sessions.reject_session(session_id)
+    assert not late.value.ended
+    sessions.reject_session(session_id, "why ask?")
     with pytest.raises(SessionRejected) as caught:
         sessions.wait_for_answers(session_id)
     assert caught.value.user_message == str(caught.value) == "SESSION_REJECTED"
+    assert caught.value.reason == "why ask?"
     with pytest.raises(NoAnswers) as unread:
         sessions.mark_answers_read(session_id)
     assert str(unread.value) == f"Session {session_id} has no answers to mark as read"
