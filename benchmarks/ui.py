@@ -27,7 +27,7 @@ from pathlib import Path
 from agentforge_sessions.entrypoints.ui.live import SESSIONS, Live
 from agentforge_sessions.entrypoints.ui.places import UiPlaces
 from agentforge_sessions.entrypoints.ui.services import UiServices
-from agentforge_sessions.entrypoints.ui.views.forms import fields_in
+from agentforge_sessions.entrypoints.ui.views.controls import fields_in
 from agentforge_sessions.entrypoints.ui.views.list_page import list_view
 from agentforge_sessions.harness import SessionManager, SessionStore
 

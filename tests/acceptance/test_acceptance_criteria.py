@@ -1,8 +1,8 @@
 """The acceptance criteria of the session manager: one test for each, with its text.
 
 Each holds in files and in a database. What a criterion says of a file is a test of files alone;
-beside it stands what the database has in its stead. The other files of this folder go into the
-details of single criteria.
+beside it is what the database has in its stead. `test_criteria_in_detail` tests single criteria at
+their edges.
 """
 
 from __future__ import annotations

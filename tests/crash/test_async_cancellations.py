@@ -24,7 +24,7 @@ from attrs import define, field
 from agentforge_sessions.base.cancellation import is_cancelled
 from agentforge_sessions.base.program_run import Run, run_program
 from agentforge_sessions.entrypoints.aio import AsyncSessionManager
-from agentforge_sessions.entrypoints.aio.event_loop import caller_of_this_loop
+from agentforge_sessions.entrypoints.aio.thread_call import caller_of_this_loop
 from agentforge_sessions.harness import (
     PhaseResult,
     Question,

@@ -19,7 +19,7 @@ from agentforge_sessions.agents.hooks.binding import BindingFile
 from agentforge_sessions.entrypoints.cli.context import Cli
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.cli.output.output import Output
-from agentforge_sessions.entrypoints.cli.running.submitting import submit_existing
+from agentforge_sessions.entrypoints.cli.running.run_session import submit_existing
 from agentforge_sessions.entrypoints.mcp_server.serving import McpPlaces, McpServices, server_of
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.errors import ChangedSinceShown, SessionNotAdopted

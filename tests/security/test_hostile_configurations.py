@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,11 +29,23 @@ from tests.support.filesystem import Call, FaultyFileSystem
 from tests.support.hostile_repositories import Listener, Trap, hostile_clone, listening
 from tests.support.mcp_processes import Wire, ended_anyhow
 from tests.support.page_address import key_of
+from tests.support.soak import SOAKING
 from tests.support.trusting import PERSON, trusted
+from tests.support.warm_python import warm_python
 
 _BIN: Final = Path(sys.executable).parent
 _LIMIT_S: Final = 120
 _CWORD: Final = {"COMP_CWORD": "2"}
+_MAINS: Final = {
+    "agentforge": "agentforge_sessions.entrypoints.cli.main",
+    "agentforge-hook": "agentforge_sessions.entrypoints.hook.main",
+}
+_IMPORTED: Final = (
+    "agentforge_sessions.wiring.bootstrap",
+    "agentforge_sessions.agents.hooks.handler",
+)
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
@@ -69,24 +81,40 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**kept, **PERSON, "TMPDIR": str(tmp_path)}
 
 
-def run(
-    tmp_path: Path, folder: Path, *words: str, given: str = ""
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(_BIN / words[0]), *words[1:]],
-        cwd=folder,
-        env=environment(tmp_path),
-        input=given,
-        text=True,
-        capture_output=True,
-        timeout=_LIMIT_S,
-        check=False,
-    )
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Sequence[str]]]:
+    """The two programs, which have imported already what they need; not with `make soak`."""
+    if SOAKING:
+        yield {name: (str(_BIN / name),) for name in _MAINS}
+        return
+    imported = (*_MAINS.values(), *_IMPORTED)
+    with warm_python(*imported, env=environment(tmp_path_factory.mktemp("warm"))) as python:
+        yield {
+            name: (*python, "-c", f"import sys\nfrom {module} import main\nsys.exit(main())")
+            for name, module in _MAINS.items()
+        }
 
 
-def hook(tmp_path: Path, folder: Path, program: str, event: dict[str, Any]) -> dict[str, Any]:
+@pytest.fixture
+def run(tmp_path: Path, programs: dict[str, Sequence[str]]) -> Run:
+    def once(folder: Path, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*programs[words[0]], *words[1:]],
+            cwd=folder,
+            env=environment(tmp_path),
+            input=given,
+            text=True,
+            capture_output=True,
+            timeout=_LIMIT_S,
+            check=False,
+        )
+
+    return once
+
+
+def hook(run: Run, folder: Path, program: str, event: dict[str, Any]) -> dict[str, Any]:
     payload = {"session_id": "c-1", "cwd": str(folder), **event}
-    done = run(tmp_path, folder, "agentforge-hook", program, given=json.dumps(payload))
+    done = run(folder, "agentforge-hook", program, given=json.dumps(payload))
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout) if done.stdout.strip() else {}
 
@@ -99,13 +127,13 @@ EVENTS: Final = {
 }
 
 
-def converse(tmp_path: Path, folder: Path, program: str) -> list[dict[str, Any]]:
+def converse(run: Run, folder: Path, program: str) -> list[dict[str, Any]]:
     start, prompt, end = EVENTS[program]
     said = {"prompt": "Do it", "text": "Do it"}
     return [
-        hook(tmp_path, folder, program, {"hook_event_name": start, "source": "startup"}),
-        hook(tmp_path, folder, program, {"hook_event_name": prompt, **said}),
-        hook(tmp_path, folder, program, {"hook_event_name": end, "prompt_response": "done"}),
+        hook(run, folder, program, {"hook_event_name": start, "source": "startup"}),
+        hook(run, folder, program, {"hook_event_name": prompt, **said}),
+        hook(run, folder, program, {"hook_event_name": end, "prompt_response": "done"}),
     ]
 
 
@@ -119,9 +147,9 @@ def assert_nothing_acted(trap: Trap, listener: Listener, clone: Path, *made: str
 
 @pytest.mark.parametrize("program", EVENTS)
 def test_the_hook_does_nothing_and_tells_the_person_once(
-    program: str, clone: Path, trap: Trap, listener: Listener, tmp_path: Path
+    run: Run, program: str, clone: Path, trap: Trap, listener: Listener
 ) -> None:
-    answers = converse(tmp_path, clone, program)
+    answers = converse(run, clone, program)
     assert_nothing_acted(trap, listener, clone)
     said = [one["systemMessage"] for one in answers if "systemMessage" in one]
     assert len(said) == 1
@@ -132,14 +160,14 @@ def test_the_hook_does_nothing_and_tells_the_person_once(
 
 @pytest.mark.parametrize("program", EVENTS)
 def test_with_trust_the_hook_begins_a_session_and_judges(
-    program: str, tmp_path: Path, trap: Trap
+    run: Run, program: str, tmp_path: Path, trap: Trap
 ) -> None:
     text = f'[agents]\ncreate = true\ngate = true\n[gate]\ncommand = "{trap.command}"\n'
     clone = hostile_clone(tmp_path / "clone", text)
-    converse(tmp_path, clone, program)
+    converse(run, clone, program)
     assert not trap.mark.exists()
     trusted(clone)
-    answers = converse(tmp_path, clone, program)
+    answers = converse(run, clone, program)
     assert not any("systemMessage" in one for one in answers)
     assert trap.mark.exists()
     assert len(os.listdir(clone / ".agentforge" / "sessions")) >= 1
@@ -169,9 +197,9 @@ COMMANDS: Final = (
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_no_command_acts_on_it_and_each_says_so_once(
-    words: tuple[str, ...], clone: Path, trap: Trap, listener: Listener, tmp_path: Path
+    run: Run, words: tuple[str, ...], clone: Path, trap: Trap, listener: Listener
 ) -> None:
-    done = run(tmp_path, clone, "agentforge", *words)
+    done = run(clone, "agentforge", *words)
     assert_nothing_acted(trap, listener, clone)
     told = done.stdout + done.stderr
     assert told.count("`agentforge trust`") == 1, told
@@ -228,11 +256,11 @@ def test_the_pages_do_nothing_and_their_command_says_so_once(
 
 
 def test_the_terminal_does_nothing_and_says_so_once(
-    clone: Path, trap: Trap, listener: Listener, tmp_path: Path
+    run: Run, clone: Path, trap: Trap, listener: Listener, tmp_path: Path
 ) -> None:
     """Nothing names the place of the questions, so the clone's own word would be taken."""
     asked = ("ask", "Which?", "--option", "one", "--option", "two", "--no-wait")
-    run(tmp_path, clone, "agentforge", *asked, "--questions", ".agentforge/questions")
+    run(clone, "agentforge", *asked, "--questions", ".agentforge/questions")
     assert_nothing_acted(trap, listener, clone, "questions")
 
     def acted() -> bool:
@@ -291,43 +319,43 @@ def test_the_corpus_has_every_key_that_needs_trust(trap: Trap) -> None:
 
 
 def test_with_trust_a_command_connects_to_the_store(
-    tmp_path: Path, trap: Trap, listener: Listener
+    run: Run, tmp_path: Path, trap: Trap, listener: Listener
 ) -> None:
     url = trap.keys()["store.url"]
     clone = hostile_clone(tmp_path / "clone", f'[store]\nurl = "{url}"\n')
-    run(tmp_path, clone, "agentforge", "list")
+    run(clone, "agentforge", "list")
     assert listener.taken == []
     trusted(clone)
-    run(tmp_path, clone, "agentforge", "list")
+    run(clone, "agentforge", "list")
     assert listener.taken
 
 
-def test_with_trust_the_command_for_a_question_runs(tmp_path: Path, trap: Trap) -> None:
+def test_with_trust_the_command_for_a_question_runs(run: Run, tmp_path: Path, trap: Trap) -> None:
     text = f"[notify]\non_question = {json.dumps(trap.command)}\n"
     clone = hostile_clone(tmp_path / "clone", text)
     asked = ("ask", "Which?", "--option", "one", "--option", "two", "--no-wait")
-    run(tmp_path, clone, "agentforge", *asked)
+    run(clone, "agentforge", *asked)
     assert not trap.mark.exists()
     trusted(clone)
-    run(tmp_path, clone, "agentforge", *asked)
+    run(clone, "agentforge", *asked)
     assert trap.mark.exists()
 
 
-def test_what_is_shown_is_what_is_trusted(clone: Path, trap: Trap, tmp_path: Path) -> None:
-    shown = run(tmp_path, clone, "agentforge", "trust", "--show")
+def test_what_is_shown_is_what_is_trusted(run: Run, clone: Path, trap: Trap) -> None:
+    shown = run(clone, "agentforge", "trust", "--show")
     assert shown.returncode == 0
     what = (f"runs {trap.command}", "127.0.0.1", "begins a session", "/etc", "notify-send")
     for words in (*what, 'print("x")', "run.workflow says", "context.rules says"):
         assert words in shown.stdout, words
-    refused = run(tmp_path, clone, "agentforge", "trust")
+    refused = run(clone, "agentforge", "trust")
     assert refused.returncode == 2  # nobody can be asked here
     assert "--yes" in refused.stderr
-    assert str(clone) not in run(tmp_path, clone, "agentforge", "trust", "--list").stdout
+    assert str(clone) not in run(clone, "agentforge", "trust", "--list").stdout
     (clone / ".agentforge" / "hostile.yaml").write_text("")  # what it names is judged, too
-    assert run(tmp_path, clone, "agentforge", "trust", "--yes").returncode == 7
+    assert run(clone, "agentforge", "trust", "--yes").returncode == 7
 
 
-def test_what_is_trusted_of_a_named_file_is_what_was_shown(tmp_path: Path) -> None:
+def test_what_is_trusted_of_a_named_file_is_what_was_shown(run: Run, tmp_path: Path) -> None:
     """A file that is exchanged while the person reads is another than they allowed."""
     text = '[run]\nworkflow = ".agentforge/hostile.yaml"\n[context]\nrules = "rules.md"\n'
     clone = hostile_clone(tmp_path / "clone", text)
@@ -339,23 +367,23 @@ def test_what_is_trusted_of_a_named_file_is_what_was_shown(tmp_path: Path) -> No
     workflow.write_text(workflow.read_text().replace('print("x")', 'print("other")'))
     trust_file(file, file.read_bytes(), shown, now=datetime.now(UTC))
     assert read_configuration_file(folder=clone).left_out == ("context.rules",)
-    assert run(tmp_path, clone, "agentforge", "run").returncode == 6
+    assert run(clone, "agentforge", "run").returncode == 6
 
 
-def test_a_workflow_that_changed_since_is_not_run(tmp_path: Path) -> None:
+def test_a_workflow_that_changed_since_is_not_run(run: Run, tmp_path: Path) -> None:
     clone = hostile_clone(tmp_path / "clone", '[run]\nworkflow = ".agentforge/hostile.yaml"\n')
-    assert run(tmp_path, clone, "agentforge", "trust", "--yes").returncode == 0
+    assert run(clone, "agentforge", "trust", "--yes").returncode == 0
     workflow = clone / ".agentforge" / "hostile.yaml"
     before = workflow.read_text()
     workflow.write_text(before.replace('print("x")', 'print("other")'))
-    refused = run(tmp_path, clone, "agentforge", "run")
+    refused = run(clone, "agentforge", "run")
     assert refused.returncode == 6
     assert "has changed since" in refused.stderr
     assert not (clone / ".agentforge" / "sessions").exists()
-    named = run(tmp_path, clone, "agentforge", "run", str(workflow))  # a person's word for this run
+    named = run(clone, "agentforge", "run", str(workflow))  # a person's word for this run
     assert named.returncode == 0, named.stderr
     workflow.write_text(before)
-    assert run(tmp_path, clone, "agentforge", "run").returncode == 0
+    assert run(clone, "agentforge", "run").returncode == 0
 
 
 def git(folder: Path, *words: str) -> None:
@@ -367,7 +395,7 @@ def git(folder: Path, *words: str) -> None:
 
 
 def test_a_clone_a_work_tree_and_a_submodule_are_each_asked(
-    tmp_path: Path, trap: Trap, listener: Listener
+    run: Run, tmp_path: Path, trap: Trap, listener: Listener
 ) -> None:
     origin = hostile_clone(tmp_path / "origin", trap.configuration())
     git(origin, "init", "-q", "-b", "main")
@@ -381,11 +409,11 @@ def test_a_clone_a_work_tree_and_a_submodule_are_each_asked(
     git(tmp_path / "outer", "init", "-q")
     git(tmp_path / "outer", "submodule", "add", "-q", str(origin), "inner")
     for folder in (tmp_path / "clone", tmp_path / "tree", tmp_path / "outer" / "inner"):
-        converse(tmp_path, folder, "codex")
-        run(tmp_path, folder, "agentforge", "list")
+        converse(run, folder, "codex")
+        run(folder, "agentforge", "list")
         assert_nothing_acted(trap, listener, folder)
     (tmp_path / "clone" / "src").mkdir()
-    converse(tmp_path, tmp_path / "clone" / "src", "codex")
+    converse(run, tmp_path / "clone" / "src", "codex")
     assert_nothing_acted(trap, listener, tmp_path / "clone")
 
 

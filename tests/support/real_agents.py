@@ -22,8 +22,8 @@ from typing import Any, Final
 
 import pytest
 
+from agentforge_sessions.agents.setup.manifest import Places, Scope
 from agentforge_sessions.agents.setup.pieces import PIECES, Commands
-from agentforge_sessions.agents.setup.places import Places, Scope
 from agentforge_sessions.harness import SessionStore
 from agentforge_sessions.harness.store.sessions_place import OwnSessions
 from tests.support.loopback import loopback

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from agentforge_sessions.base.errors import AgentForgeError
-from agentforge_sessions.entrypoints.cli.output.exit_codes import exit_code_of
+from agentforge_sessions.entrypoints.cli.output.errors import exit_code_of
 from tests.support.errors import public_exceptions
 
 TEXT = (Path(__file__).parents[2] / "docs" / "errors.md").read_text(encoding="utf-8")

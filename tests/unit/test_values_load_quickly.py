@@ -28,7 +28,7 @@ def require_no_texts(classes: Iterable[type]) -> None:
     "name",
     [
         *("agents.hooks.recording", "agents.hooks.session_lookup", "agents.hooks.settings"),
-        *("agents.programs.hook_event", "agents.programs.spent"),
+        "agents.programs.hook_event",
         *(
             "harness.domain.history_events",
             "harness.session_domain",

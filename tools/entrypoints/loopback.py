@@ -8,18 +8,24 @@ the server has seen.
 The key is never in an address, a cookie or a file. Browsers write the addresses that they open to
 their history, fragments included, and `sessionStorage` to a file; a cookie is sent to every port of
 a host, so a page of another port of this machine could use it. So an address holds a code in its
-fragment, which the page exchanges for the key by a POST; a code works once.
+fragment, which the page exchanges for the key by a POST; a code works once. Enter in the server's
+terminal prints another address.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+import os
 import re
 import secrets
+import signal
 import socket
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -163,3 +169,39 @@ def bound(port: int) -> Iterator[socket.socket]:
             cause = error if isinstance(error, OSError) else OSError(str(error))
             raise AddressRefused(HOST, port, cause) from error
         yield one
+
+
+_MOST_BYTES: Final = 4096
+
+
+def standard_input() -> int | None:
+    """Return the descriptor of standard input, or None."""
+    try:
+        return sys.stdin.fileno()
+    except (AttributeError, OSError, ValueError):  # None, closed, or not a file
+        return None
+
+
+def each_line(fd: int | None, act: Callable[[], None]) -> None:
+    """Call `act` in the running event loop for each line from a descriptor, until its end.
+
+    A thread reads the lines, since a regular file or `/dev/null` can't be watched; it ends with the
+    process. In the background of a shell it reads nothing, and the process is not stopped.
+
+    Args:
+        fd: The descriptor; None gives no lines.
+        act: Called in the event loop.
+    """
+    if fd is None:
+        return
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # a read in the background fails instead
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        with suppress(OSError, RuntimeError):  # no longer our terminal, or the loop has ended
+            while given := os.read(fd, _MOST_BYTES):
+                if b"\n" in given:
+                    loop.call_soon_threadsafe(act)
+
+    threading.Thread(target=read, name="enter-key", daemon=True).start()

@@ -17,8 +17,7 @@ from ..harness.session_layout import AGENT_WORKFLOW_FILE, WORKFLOW_FILE
 from ..harness.session_ports import SessionRepository
 from .agents.port import AgentChoice
 from .converters import as_tuple, made, plain
-from .documents.component_files import is_in_any, is_test_path
-from .documents.specification import Component, Specification
+from .documents.specification import Component, Specification, is_in_any, is_test_path
 from .documents.specification_document import parse_specification
 from .documents.workflow_document import read_agent_workflow, read_snapshot
 from .documents.workflow_snapshot import snapshot_of

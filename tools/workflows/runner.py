@@ -45,8 +45,8 @@ from .run.phase_gates import PhaseGates
 from .run.progress import why_stopped
 from .run.run_lock import LedSession, require_open, run_lock
 from .run.run_loop import Run, outcome_of
+from .run.run_spans import traced_run
 from .run.script_attempt import ScriptAttempts
-from .session_trace import traced_run
 from .workflow import Workflow
 
 _log: Final = get_logger("agentforge.workflow")

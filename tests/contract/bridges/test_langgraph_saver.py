@@ -21,7 +21,10 @@ from agentforge_sessions.harness import (
 )
 from agentforge_sessions.harness.store.session_copy import copy_sessions
 from agentforge_sessions.harness.stream_port import NewEntry
-from agentforge_sessions.integrations.bridges.errors import ForeignEntryUnreadable, ForeignIdTaken
+from agentforge_sessions.integrations.bridges.foreign_sessions import (
+    ForeignEntryUnreadable,
+    ForeignIdTaken,
+)
 from tests.support.clock import FakeClock
 from tests.support.filesystem import FaultyFileSystem
 from tests.support.late import LateModule

@@ -20,7 +20,10 @@ from agentforge_sessions.harness import (
     SessionStore,
 )
 from agentforge_sessions.harness.stream_port import NewEntry
-from agentforge_sessions.integrations.bridges.errors import ForeignEntryUnreadable, ForeignIdTaken
+from agentforge_sessions.integrations.bridges.foreign_sessions import (
+    ForeignEntryUnreadable,
+    ForeignIdTaken,
+)
 from tests.support.filesystem import FaultyFileSystem
 from tests.support.late import LateModule
 from tests.support.observers import Remembering

@@ -18,8 +18,7 @@ from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionContext, SessionManager
 from agentforge_sessions.harness.feed_port import Feed, ReceiverState
 from agentforge_sessions.harness.views.session_page import InvalidCursor
-from agentforge_sessions.integrations.observers.delivery import Answer
-from agentforge_sessions.integrations.observers.rounds import Round
+from agentforge_sessions.integrations.observers.delivery import Answer, Round
 from agentforge_sessions.integrations.observers.webhook_observer import WebhookObserver
 from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
 from tests.support.promptness import PATIENCE_S

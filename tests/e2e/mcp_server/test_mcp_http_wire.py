@@ -84,12 +84,6 @@ def test_what_is_no_json_is_refused_and_the_server_goes_on(server: HttpProcess) 
     assert post(server, {}).status_code == 200
 
 
-def test_half_a_request_hinders_nobody(server: HttpProcess) -> None:
-    with socket.create_connection(("127.0.0.1", server.port)) as one:
-        one.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1")
-        assert post(server, {}).status_code == 200
-
-
 def test_more_half_sent_requests_than_there_may_be_connections_shut_nobody_out(
     server: HttpProcess,
 ) -> None:
@@ -137,9 +131,8 @@ def test_an_address_that_others_reach_is_refused_without_an_explicit_yes(place: 
     assert "nothing was started" in ended.stderr
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
-def test_other_machines_are_not_served_without_a_token(place: Place, host: str) -> None:
-    options = ("--http", "--host", host, "--port", "0", "--allow-remote")
+def test_other_machines_are_not_served_without_a_token(place: Place) -> None:
+    options = ("--http", "--host", "0.0.0.0", "--port", "0", "--allow-remote")
     ended = place.run("--json", "mcp", *options)
     assert ended.returncode == 2
     assert '"type": "TokenRequired"' in ended.stdout
@@ -168,30 +161,3 @@ def test_an_address_that_others_reach_is_warned_of(place: Place) -> None:
         assert process.stop() == 0
     log = (place.directory / "server.log").read_text()
     assert "warning: other machines can reach this server at 0.0.0.0. Clients that have" in log
-
-
-def test_a_client_that_asks_for_lost_events_gets_a_new_stream(server: HttpProcess) -> None:
-    opened = post(server, {}).headers["mcp-session-id"]
-    headers = {**ACCEPT, "mcp-session-id": opened, "last-event-id": "7"}
-    with (
-        httpx2.Client(timeout=60) as web,
-        web.stream("GET", server.url, headers=headers) as answer,
-    ):
-        assert answer.status_code == 200
-        assert answer.headers["content-type"].startswith("text/event-stream")
-
-
-def test_a_port_in_use_is_told(server: HttpProcess, place: Place) -> None:
-    ended = place.run("mcp", "--http", "--port", str(server.port))
-    assert ended.returncode == 5
-    assert "Address already in use" in ended.stderr
-    assert "--port 0" in ended.stderr
-
-
-def test_a_token_file_that_others_may_read_is_refused(place: Place) -> None:
-    token = place.directory / "token"
-    token.write_text("0123456789abcdef\n")
-    token.chmod(0o644)
-    ended = place.run("--json", "mcp", "--http", "--port", "0", "--token-file", str(token))
-    assert ended.returncode == 2
-    assert '"type": "TokenRefused"' in ended.stdout

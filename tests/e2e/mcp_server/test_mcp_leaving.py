@@ -254,11 +254,6 @@ def test_standard_output_holds_protocol_alone_also_when_all_is_told(place: Place
         assert "mcp.call_done" in errors
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.anyio
 async def test_ending_the_http_session_abandons_its_questions(
     place: Place, http: HttpProcess

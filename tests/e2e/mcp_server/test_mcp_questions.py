@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
-
 import anyio
 import pytest
 from mcp import Client
@@ -14,14 +11,12 @@ from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
 from agentforge_sessions.questions import (
     SessionStatus,
     UserAnswer,
-    format_rejection,
     format_submission,
     format_user_response,
 )
 from tests.support.mcp_processes import (
     ASKED,
     BY_HTTP,
-    BY_STDIO,
     Way,
     error_of,
     eventually,
@@ -34,21 +29,6 @@ pytestmark = pytest.mark.anyio
 ANSWERS = (
     UserAnswer(question_index=0, selected_option="SQLite", custom_text="for now, it's 'ok'"),
 )
-
-
-async def asking(
-    client: Client, act: Callable[[], Awaitable[object]], **arguments: Any
-) -> CallToolResult:
-    """Ask, do something while the client waits, and return what it got."""
-    results: list[CallToolResult] = []
-
-    async def ask() -> None:
-        results.append(await client.call_tool("ask_user_questions", {**ASKED, **arguments}))
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(ask)
-        await act()
-    return results[0]
 
 
 async def test_an_answer_reaches_the_client_that_waits_while_others_are_served(way: Way) -> None:
@@ -80,23 +60,6 @@ async def test_an_answer_reaches_the_client_that_waits_while_others_are_served(w
     assert expected.endswith("→ SQLite\n→ Other: 'for now, it\\'s \\'ok\\''")
     assert values["answers"][0]["selected_option"] == "SQLite"
     assert told[0] == (0.0, "waiting for the person's answers (0 s)")
-
-
-@pytest.mark.parametrize("way", BY_STDIO, indirect=True, ids="-".join)
-async def test_a_rejection_is_told_with_its_reason(way: Way) -> None:
-    async with way.connected() as client:
-
-        async def reject() -> None:
-            session_id = await eventually(way.place.waiting, "the question")
-            way.place.questions.reject_session(session_id, "too early")
-
-        result = await asking(client, reject)
-    values = values_of(result)
-    assert (values["status"], values["rejection_reason"]) == ("rejected", "too early")
-    count = len(ASKED["questions"])
-    assert text_of(result) == format_rejection(
-        "too early", session_id=values["session_id"], question_count=count
-    )
 
 
 async def test_cancelling_the_call_abandons_the_questions_at_once(way: Way) -> None:

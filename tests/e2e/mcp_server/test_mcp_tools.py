@@ -22,59 +22,12 @@ from tests.support.mcp_processes import (
 
 pytestmark = pytest.mark.anyio
 
-READ_ONLY = {
-    *("session_list", "session_show", "session_brief", "get_answered_questions"),
-    *("session_checkpoints", "session_diff"),
-}
-DESTRUCTIVE = {
-    *("session_complete", "session_abort", "run_code"),
-    *("session_rewind", "session_apply"),
-}
-NAMES = (
-    READ_ONLY
-    | DESTRUCTIVE
-    | {
-        "session_create",
-        "session_advance",
-        "session_retry",
-        "session_record",
-        "session_record_tokens",
-        "session_checkpoint",
-        "session_fork",
-        "session_export",
-        "session_pause",
-        "session_resume",
-        "ask_user_questions",
-    }
-)
-
 
 async def begun(way: Way, client: object) -> str:
     result = await client.call_tool(  # type: ignore[attr-defined]
         "session_create", {"goal": "try it", "initial_phase": "red"}
     )
     return str(values_of(result)["session_id"])
-
-
-@pytest.mark.parametrize("way", BY_HTTP, indirect=True, ids="-".join)
-async def test_the_client_is_told_of_the_tools_and_how_to_use_them(way: Way) -> None:
-    async with way.connected() as client:
-        assert client.server_info is not None
-        assert client.server_info.name == "agentforge"
-        assert "session_brief" in (client.instructions or "")
-        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert set(tools) == NAMES
-    for name, tool in tools.items():
-        hints = tool.annotations
-        assert hints is not None
-        assert hints.read_only_hint == (name in READ_ONLY), name
-        assert hints.destructive_hint == (name in DESTRUCTIVE), name
-        assert hints.idempotent_hint == (name in READ_ONLY), name
-        assert hints.open_world_hint == ("question" in name), name
-        assert tool.input_schema["additionalProperties"] is False
-        assert tool.output_schema is not None
-        for field in tool.input_schema["properties"].values():
-            assert field.get("description"), f"{name} has an argument without a description"
 
 
 async def test_a_session_is_led_from_beginning_to_end(way: Way) -> None:
@@ -117,29 +70,6 @@ async def test_a_session_is_led_from_beginning_to_end(way: Way) -> None:
     assert session is not None
     assert session.state.value == "completed"
     assert session.token_budget.tokens_used == 85_007
-
-
-@pytest.mark.parametrize("way", BY_HTTP, indirect=True, ids="-".join)
-async def test_work_outside_the_sandbox_is_recorded(way: Way) -> None:
-    async with way.connected() as client:
-        session_id = await begun(way, client)
-        result = await client.call_tool(
-            "session_record",
-            {
-                "session_id": session_id,
-                "action": "files_edited",
-                "details": "the parser",
-                "artifacts": [{"path": "src/parser.py", "artifact_type": "created"}],
-                "tokens": 5,
-            },
-        )
-        assert values_of(result)["token_budget"]["tokens_used"] == 5
-        result = await client.call_tool("session_checkpoint", {"session_id": session_id})
-        assert values_of(result)["state"] == "active"
-    session = way.place.store.load(session_id)
-    assert session is not None
-    assert [one.action for one in session.history[-2:]] == ["files_edited", "checkpoint"]
-    assert [one.path for one in session.artifacts] == ["src/parser.py"]
 
 
 REFUSED = (
@@ -244,33 +174,6 @@ async def test_others_are_answered_while_code_runs_and_cancelling_stops_it(way: 
         assert time.monotonic() - began < 300
 
 
-async def test_sixteen_runs_at_once_beside_changes_of_phase_are_all_recorded(way: Way) -> None:
-    async with way.connected() as client:
-        session_id = await begun(way, client)
-        results: list[CallToolResult] = []
-
-        async def call(tool: str, **arguments: object) -> None:
-            results.append(await client.call_tool(tool, {"session_id": session_id, **arguments}))
-
-        async with anyio.create_task_group() as group:
-            for n in range(16):
-                code = f"open('f{n:02}', 'w').write('x'); print({n})"
-                group.start_soon(lambda c=code, t=n + 1: call("run_code", code=c, tokens=t))
-                if n % 4 == 0:
-                    group.start_soon(lambda n=n: call("session_advance", phase=f"phase {n}"))
-                    group.start_soon(lambda: call("session_record_tokens", tokens=1000))
-    assert [text_of(one) for one in results if one.is_error] == []
-    ran = [values_of(one) for one in results if "stdout" in values_of(one)]
-    assert sorted(int(one["stdout"]) for one in ran) == list(range(16))
-    assert all(one["recorded"] for one in ran)
-    session = way.place.store.load(session_id)
-    assert session is not None
-    assert session.token_budget.tokens_used == sum(range(1, 17)) + 4 * 1000
-    assert sorted(one.path for one in session.artifacts) == [f"f{n:02}" for n in range(16)]
-    actions = [one.action for one in session.history]
-    assert (actions.count("phase_succeeded"), actions.count("phase_advanced")) == (16, 4)
-
-
 @pytest.mark.parametrize("way", [EITHER[0]], indirect=True, ids="-".join)
 async def test_code_of_two_servers_at_once_is_recorded_or_returned_unrecorded(way: Way) -> None:
     async with way.connected() as one, way.connected() as two:
@@ -297,22 +200,6 @@ async def test_code_of_two_servers_at_once_is_recorded_or_returned_unrecorded(wa
     assert session is not None
     assert session.token_budget.tokens_used == 7 * len(recorded)
     assert [one.action for one in session.history].count("phase_succeeded") == len(recorded)
-
-
-@pytest.mark.parametrize("way", BY_STDIO, indirect=True, ids="-".join)
-async def test_two_clients_lead_sessions_of_the_same_store(way: Way) -> None:
-    async with way.connected() as one, way.connected() as two:
-        session_id = await begun(way, one)
-        async with anyio.create_task_group() as group:
-            for client in (one, two):
-                for _ in range(5):
-                    group.start_soon(
-                        client.call_tool,
-                        "session_record_tokens",
-                        {"session_id": session_id, "tokens": 10},
-                    )
-        told = values_of(await two.call_tool("session_show", {"session_id": session_id}))
-    assert told["session"]["token_budget"]["tokens_used"] == 100
 
 
 async def test_a_session_is_read_without_a_tool(way: Way) -> None:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
 from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
+from tests.support.mcp_processes import wait_until
 from tests.support.signals import usual_signals
 
 ROOT = Path(__file__).parents[3]
@@ -87,13 +87,7 @@ def cli(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def waiting(sessions: QuestionSessions) -> str:
     """Return the id of the one question that waits, once it does."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        found = sessions.pending()
-        if found:
-            return found[0].session_id
-        time.sleep(0.02)
-    raise AssertionError("nothing was asked")
+    return wait_until(sessions.pending, "the question")[0].session_id
 
 
 @pytest.fixture
@@ -118,18 +112,30 @@ def test_one_process_asks_and_another_answers(
     assert [one["status"] for one in listed["sessions"]] == ["completed"]
 
 
-def test_an_asker_that_is_terminated_withdraws_its_question_and_ends_by_the_signal(
-    started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
+@pytest.mark.parametrize(
+    ("number", "status", "reason"),
+    [
+        (signal.SIGTERM, -signal.SIGTERM, "the one who asked was terminated"),
+        (signal.SIGINT, 130, None),
+    ],
+)
+def test_an_asker_that_a_signal_ends_withdraws_its_question(
+    started: list[subprocess.Popen[str]],
+    tmp_path: Path,
+    sessions: QuestionSessions,
+    number: signal.Signals,
+    status: int,
+    reason: str | None,
 ) -> None:
     asker = ask(started, tmp_path, "Which?", "-o", "a", "-o", "b")
     session_id = waiting(sessions)
     read_that_it_waits(asker)
-    asker.terminate()
+    asker.send_signal(number)
     asker.communicate(timeout=PATIENCE_S)
-    assert asker.returncode == -signal.SIGTERM
+    assert asker.returncode == status
     record = sessions.get(session_id).record
     assert record.status is SessionStatus.ABANDONED
-    assert record.end_reason == "the one who asked was terminated"
+    assert reason is None or record.end_reason == reason
 
 
 def test_the_question_of_an_asker_that_was_killed_is_ended_by_who_looks_next(
@@ -147,18 +153,6 @@ def test_the_question_of_an_asker_that_was_killed_is_ended_by_who_looks_next(
         "Kept?": "pending",
     }
     assert [one.questions[0].prompt for one in sessions.pending()] == ["Kept?"]
-
-
-def test_an_asker_that_is_interrupted_withdraws_its_question(
-    started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
-) -> None:
-    asker = ask(started, tmp_path, "Which?", "-o", "a", "-o", "b")
-    session_id = waiting(sessions)
-    read_that_it_waits(asker)
-    asker.send_signal(signal.SIGINT)
-    asker.communicate(timeout=PATIENCE_S)
-    assert asker.returncode == 130
-    assert sessions.get(session_id).status is SessionStatus.ABANDONED
 
 
 def test_an_asker_that_is_killed_leaves_a_question_that_can_be_answered(

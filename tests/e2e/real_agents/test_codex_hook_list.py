@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.agents.programs.codex_hook_list import is_answered, list_request
+from agentforge_sessions.agents.setup.health import is_answered, list_request
 from agentforge_sessions.base.program_run import Run, run_program
 from tests.support.real_agents import PATIENCE_S, Workplace, program
 

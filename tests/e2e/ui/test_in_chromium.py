@@ -184,28 +184,6 @@ def test_what_another_process_did_first_is_said(visit: Visit, project: Project) 
     visit.complaints.clear()
 
 
-def test_one_goes_back_to_a_checkpoint_and_forks_at_it(visit: Visit, project: Project) -> None:
-    one = project.begin("Back and forth", initial_phase="red")
-    leader = project.lead(one, keeping=True)
-    file = project.base / one / "workspace" / "a.txt"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text("first")
-    leader.checkpoint_session()
-    file.write_text("second")
-    page = visit.open(f"/sessions/{one}")
-    page.click("#to-rewind-1")
-    assert "1 (" in page.inner_text("#dialog-rewind b")
-    page.click("#dialog-rewind button[type=submit]")
-    page.wait_for_selector("#toasts p:has-text('back at checkpoint 1')")
-    assert file.read_text() == "first"
-    page.wait_for_selector("#to-fork-1")
-    page.focus("#to-fork-1")
-    page.keyboard.press("Enter")
-    page.keyboard.press("Enter")  # in the first field of the dialog
-    page.wait_for_url(lambda url: "/sessions/" in url and one not in url)
-    page.wait_for_selector(f"#session a[href='/sessions/{one}']")
-
-
 def test_what_one_opened_and_selected_stays_while_the_session_goes_on(
     visit: Visit, project: Project
 ) -> None:
@@ -232,6 +210,7 @@ def test_every_action_on_a_session_is_done_by_keyboard_alone(
     file.parent.mkdir(exist_ok=True)
     file.write_text("first")
     project.lead(one, keeping=True).checkpoint_session()
+    file.write_text("second")
     page = visit.open(f"/sessions/{one}")
 
     def act(name: str, typed: str, keys: tuple[str, ...] = ("Enter",)) -> None:
@@ -247,6 +226,7 @@ def test_every_action_on_a_session_is_done_by_keyboard_alone(
     page.wait_for_selector("#overview:has-text('of 1,500')")
     act("rewind-1", "", ("Tab", "Enter"))  # it begins at Cancel
     page.wait_for_selector("#toasts p:has-text('back at checkpoint 1')")
+    assert file.read_text() == "first"
     act("pause", "till tomorrow", ("Tab", "Tab", "Enter"))
     page.wait_for_selector("#session .badge:has-text('paused')")
     assert project.session(one).history[-1].details == "till tomorrow"

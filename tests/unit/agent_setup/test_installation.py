@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.agents.setup import installation
-from agentforge_sessions.agents.setup.errors import SetupRefused
 from agentforge_sessions.agents.setup.health import installed_programs
-from agentforge_sessions.agents.setup.manifest import read_manifest
+from agentforge_sessions.agents.setup.installation import SetupRefused
+from agentforge_sessions.agents.setup.manifest import Places, Scope, read_manifest
 from agentforge_sessions.agents.setup.pieces import PIECES, Commands
-from agentforge_sessions.agents.setup.places import Places, Scope
 
 FOREIGN = """# mine, with a comment
 model = "o3"   # and another

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.agents.running.command_words import (
+from agentforge_sessions.agents.running.agent_command import (
     editing_command,
     filled_words,
     keeps_state,

@@ -15,12 +15,12 @@ import pytest
 
 from agentforge_sessions.base.cancellation import cancellable_sleep
 from agentforge_sessions.entrypoints.aio import AsyncSessionManager
-from agentforge_sessions.entrypoints.aio.faces import PREFETCHED, Prefetching
-from agentforge_sessions.entrypoints.aio.turns import SHORT_CALLS, Turns
+from agentforge_sessions.entrypoints.aio.faces import PREFETCHED, SHORT_CALLS, Prefetching, Turns
 from agentforge_sessions.harness import (
     NoActiveSession,
     PhaseResult,
     Question,
+    SessionContext,
     SessionManager,
     SessionState,
     SessionStore,
@@ -73,6 +73,14 @@ class SlowDisk(FaultyFileSystem):
         if self.slow and call.operation == "rename":
             self.reached.set()
             assert self.released.wait(60)
+
+
+async def on_a_slow_disk(base: Path) -> tuple[AsyncSessionManager, SlowDisk, SessionContext]:
+    disk = SlowDisk()
+    manager = AsyncSessionManager(SessionManager(SessionStore(base, fs=disk)))
+    session = await manager.create()
+    disk.slow = True
+    return manager, disk, session
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -133,10 +141,7 @@ async def test_errors_are_those_of_the_manager(base: Path) -> None:
 
 
 async def test_save_that_stands_still_does_not_hold_up_the_loop(base: Path) -> None:
-    disk = SlowDisk()
-    manager = AsyncSessionManager(SessionManager(SessionStore(base, fs=disk)))
-    await manager.create()
-    disk.slow = True
+    manager, disk, _ = await on_a_slow_disk(base)
     async with anyio.create_task_group() as group:
         group.start_soon(manager.record_tokens, 5)
         await until(disk.reached.is_set)
@@ -183,10 +188,7 @@ async def test_two_faces_of_one_manager_take_turns(base: Path) -> None:
 
 
 async def test_cancelled_call_that_waits_for_its_turn_does_nothing(base: Path) -> None:
-    disk = SlowDisk()
-    manager = AsyncSessionManager(SessionManager(SessionStore(base, fs=disk)))
-    session = await manager.create()
-    disk.slow = True
+    manager, disk, session = await on_a_slow_disk(base)
     async with anyio.create_task_group() as group:
         group.start_soon(manager.record_tokens, 1)
         await until(disk.reached.is_set)
@@ -197,10 +199,7 @@ async def test_cancelled_call_that_waits_for_its_turn_does_nothing(base: Path) -
 
 
 async def test_save_that_has_begun_is_finished_though_it_is_cancelled(base: Path) -> None:
-    disk = SlowDisk()
-    manager = AsyncSessionManager(SessionManager(SessionStore(base, fs=disk)))
-    session = await manager.create()
-    disk.slow = True
+    manager, disk, session = await on_a_slow_disk(base)
     async with anyio.create_task_group() as group:
         group.start_soon(manager.record_tokens, 7)
         await until(disk.reached.is_set)
@@ -212,9 +211,7 @@ async def test_save_that_has_begun_is_finished_though_it_is_cancelled(base: Path
 
 
 async def test_save_that_fails_while_it_is_cancelled_says_so_and_is_taken_back(base: Path) -> None:
-    disk = SlowDisk()
-    manager = AsyncSessionManager(SessionManager(SessionStore(base, fs=disk)))
-    session = await manager.create()
+    manager, disk, session = await on_a_slow_disk(base)
     failures: list[WriteError] = []
 
     async def spend() -> None:
@@ -223,7 +220,6 @@ async def test_save_that_fails_while_it_is_cancelled_says_so_and_is_taken_back(b
         except WriteError as error:
             failures.append(error)
 
-    disk.slow = True
     disk.begin(every_call_from(0, 28, ["rename"]))
     async with anyio.create_task_group() as group:
         group.start_soon(spend)

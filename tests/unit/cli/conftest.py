@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,13 @@ from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+class Terminal(io.StringIO):
+    """A keyboard at which something was typed."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 @define

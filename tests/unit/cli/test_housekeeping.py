@@ -1,8 +1,9 @@
 from __future__ import annotations
 
-import io
 import os
+import shutil
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,7 @@ import pytest
 
 from agentforge_sessions.entrypoints.cli.checks import checks, directory_checks
 from agentforge_sessions.entrypoints.cli.checks.findings import Status
-from agentforge_sessions.harness import SessionManager
-from tests.unit.cli.conftest import CommandLine
+from tests.unit.cli.conftest import CommandLine, Terminal
 
 # --------------------------------------------------------------------------------------- cleanup
 
@@ -51,10 +51,6 @@ def test_cleanup_deletes_what_ended_long_ago_and_nothing_else(
 def test_cleanup_shows_what_would_go_and_asks(
     agentforge: CommandLine, mixed: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.setattr(sys, "stdin", Terminal("no\n"))
     ended = agentforge("cleanup")
     assert ended.code == 1
@@ -67,63 +63,12 @@ def test_cleanup_shows_what_would_go_and_asks(
     assert len(agentforge.store.list_sessions()) == 4
 
 
-def test_cleanup_that_can_ask_nobody_deletes_nothing(
-    agentforge: CommandLine, mixed: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
-    assert agentforge("cleanup").code == 2
-    assert agentforge("cleanup", "--json").document["error"]["type"] == "ConfirmationNeeded"
-    assert set(agentforge.store.list_sessions()) == set(mixed.values())
-
-
-def test_a_dry_run_deletes_nothing(agentforge: CommandLine, mixed: dict[str, str]) -> None:
-    ended = agentforge("cleanup", "--dry-run")
-    assert ended.code == 0
-    assert ended.out.endswith("Nothing was removed: this was a dry run.\n")
-    document = agentforge("cleanup", "--dry-run", "--older-than", "0d", "--json").document
-    assert set(document["kinds"]["harness"]["deleted"]) == {
-        mixed[name] for name in ("completed", "aborted", "recent")
-    }
-    assert document["dry_run"]
-    assert len(agentforge.store.list_sessions()) == 6
-
-
-def test_cleanup_counts_the_workspace(agentforge: CommandLine) -> None:
-    session_id = agentforge.new()
-    agentforge.manager(session_id).complete()
-    workspace = agentforge.store.workspace_path(session_id)
-    (workspace / "deep").mkdir(parents=True)
-    (workspace / "deep" / "file").write_bytes(bytes(3 * 1024 * 1024))
-    (workspace / "link").symlink_to("/etc")
-    assert "3.0 MB" in agentforge("cleanup", "--older-than", "0d", "--dry-run").out
-
-
-def test_cleanup_with_nothing_to_do_asks_nothing(agentforge: CommandLine) -> None:
-    ended = agentforge("cleanup")
-    assert (ended.code, ended.out) == (0, "There are no sessions here.\n")
-    assert agentforge("cleanup", "--json").document["kinds"] == {}
-
-
-def test_cleanup_never_deletes_what_is_open_again(
-    agentforge: CommandLine, mixed: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    everything = sorted(mixed.values())
-    monkeypatch.setattr(SessionManager, "cleanup_old_sessions", lambda *_, **__: everything)
-    agentforge("cleanup", "--yes")
-    assert {mixed[name] for name in ("active", "paused", "unreadable")} <= set(
-        agentforge.store.list_sessions()
-    )
-
-
 def test_cleanup_keeps_what_changed_since_it_was_shown(
     agentforge: CommandLine, mixed: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = agentforge.store.session_path(mixed["completed"])
 
-    class Thoughtful(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
+    class Thoughtful(Terminal):
         def readline(self, *_: object) -> str:  # somebody changes it before the person answers
             path.write_bytes(path.read_bytes().replace(b"revision: 2", b"revision: 3"))
             return "yes\n"
@@ -197,30 +142,51 @@ def test_doctor_in_json_says_what_to_do(agentforge: CommandLine) -> None:
     agentforge.corrupt(agentforge.new())
     document = agentforge("doctor", "--json").document
     assert document["ok"] is True
+    [sessions] = [one for one in document["checks"] if one["name"] == "sessions"]
+    assert (sessions["status"], sessions["message"].split(":")[0]) == (
+        "warn",
+        "1 of 1 can't be read",
+    )
     for one in document["checks"]:
         assert set(one) == {"name", "status", "message", "advice"}
         assert (one["advice"] is None) is (one["status"] == "ok")
 
 
-def test_doctor_changes_nothing(agentforge: CommandLine) -> None:
+@pytest.mark.parametrize(
+    ("spoil", "check", "status", "said"),
+    [
+        (lambda base: base.chmod(0o777), "base", "warn", ""),
+        (lambda base: (base / ".discarded-abc").mkdir(), "leftovers", "warn", ".discarded-abc"),
+        (
+            lambda base: [(base / name).mkdir() for name in ("session_lost", "odd name!")],
+            "orphans",
+            "warn",
+            "odd name!, session_lost",
+        ),
+        (shutil.rmtree, "base", "ok", "not there yet"),
+        (
+            lambda base: (shutil.rmtree(base), base.write_text("")),
+            "base",
+            "fail",
+            "is no directory",
+        ),
+    ],
+    ids=["open to all", "leftovers", "orphans", "missing", "no directory"],
+)
+def test_doctor_says_what_is_wrong_with_the_base_and_changes_nothing(
+    agentforge: CommandLine,
+    spoil: Callable[[Path], object],
+    check: str,
+    status: str,
+    said: str,
+) -> None:
     agentforge.new()
-    before = sorted(path for path in agentforge.base.rglob("*"))
-    agentforge("doctor")
-    assert sorted(path for path in agentforge.base.rglob("*")) == before
-
-
-def test_doctor_does_not_make_the_base(agentforge: CommandLine) -> None:
-    found = finding(agentforge, "base")
-    assert (found["status"], agentforge.base.exists()) == ("ok", False)
-    assert "not there yet" in found["message"]
-
-
-def test_doctor_fails_where_the_base_is_no_directory(agentforge: CommandLine) -> None:
-    agentforge.base.write_text("")
-    ended = agentforge("doctor")
-    assert ended.code == 1
-    assert "is no directory" in ended.out
-    assert agentforge("doctor", "--json").document["ok"] is False
+    spoil(agentforge.base)
+    before = sorted(agentforge.base.rglob("*"))
+    found = finding(agentforge, check)
+    assert (found["status"], said in found["message"]) == (status, True)
+    assert agentforge("doctor").code == (1 if status == "fail" else 0)
+    assert sorted(agentforge.base.rglob("*")) == before
 
 
 def test_doctor_fails_where_nothing_can_be_written(agentforge: CommandLine) -> None:
@@ -228,20 +194,6 @@ def test_doctor_fails_where_nothing_can_be_written(agentforge: CommandLine) -> N
     found = finding(agentforge, "durability")
     assert found["status"] == "fail"
     assert "could not create a file in /proc/self/fdinfo" in found["message"]
-
-
-def test_doctor_warns_of_a_base_that_everybody_may_write(agentforge: CommandLine) -> None:
-    agentforge.new()
-    os.chmod(agentforge.base, 0o777)
-    assert finding(agentforge, "base")["status"] == "warn"
-
-
-def test_doctor_names_unreadable_sessions(agentforge: CommandLine) -> None:
-    agentforge.new()
-    bad = agentforge.new()
-    agentforge.corrupt(bad)
-    found = finding(agentforge, "sessions")
-    assert (found["status"], found["message"]) == ("warn", f"1 of 2 can't be read: {bad}")
 
 
 def test_doctor_and_show_tell_of_a_file_that_was_edited_or_damaged(
@@ -263,14 +215,6 @@ def test_doctor_and_show_tell_of_a_file_that_was_edited_or_damaged(
     assert agentforge("show", edited, "--json").document["unlike_its_digest"] is True
 
 
-def test_doctor_names_what_killed_deletions_left(agentforge: CommandLine) -> None:
-    agentforge.new()
-    (agentforge.base / ".discarded-abc").mkdir()
-    found = finding(agentforge, "leftovers")
-    assert found["status"] == "warn"
-    assert ".discarded-abc" in found["message"]
-
-
 def test_doctor_names_what_killed_deletions_left_of_any_kind(
     agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,15 +231,6 @@ def test_doctor_names_what_killed_deletions_left_of_any_kind(
     found = finding(agentforge, "leftovers")
     assert found["status"] == "warn"
     assert found["message"] == f"3 unfinished creations or deletions: {', '.join(left)}"
-
-
-def test_doctor_names_directories_without_a_session(agentforge: CommandLine) -> None:
-    agentforge.new()
-    (agentforge.base / "session_lost").mkdir()
-    (agentforge.base / "odd name!").mkdir()
-    found = finding(agentforge, "orphans")
-    assert found["status"] == "warn"
-    assert "odd name!, session_lost" in found["message"]
 
 
 def test_doctor_sees_a_clock_that_is_behind(agentforge: CommandLine) -> None:

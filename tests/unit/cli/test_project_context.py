@@ -10,7 +10,7 @@ import pytest
 
 from agentforge_sessions.entrypoints.cli.context import Outside
 from agentforge_sessions.entrypoints.cli.main import run
-from agentforge_sessions.entrypoints.cli.output.exit_codes import ExitCode
+from agentforge_sessions.entrypoints.cli.output.errors import ExitCode
 from agentforge_sessions.harness import SessionStore
 from agentforge_sessions.harness.store.sessions_place import sessions_directory
 from agentforge_sessions.workflows.job import AgentWork

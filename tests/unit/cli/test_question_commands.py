@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.entrypoints.cli.asking.question_answers import parse_line
+from agentforge_sessions.entrypoints.cli.asking import parse_line
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
 from agentforge_sessions.questions.files.wire import question_document
 from tests.support.questions import ANSWERS, DATABASE, QUESTIONS
 from tests.support.trusting import trusted
+from tests.unit.cli.conftest import Terminal
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -340,10 +341,6 @@ def test_answer_asks_a_person_at_the_terminal(
 ) -> None:
     session_id = sessions.create_session(QUESTIONS)
 
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     monkeypatch.setattr(sys, "stdin", Terminal("7\n\n1\n2,1\n"))
     code, out, err = cli("answer", session_id)
     assert code == 0
@@ -359,10 +356,6 @@ def test_a_person_who_goes_away_leaves_the_question(
     cli: Run, sessions: QuestionSessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session_id = sessions.create_session(QUESTIONS)
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
 
     monkeypatch.setattr(sys, "stdin", Terminal("1\n"))
     assert cli("answer", session_id)[0] == 130

@@ -422,22 +422,6 @@ def test_a_statement_is_looked_at_in_silence() -> None:
     assert told == []
 
 
-def test_every_option_of_every_command_is_documented() -> None:
-    import typer
-
-    from agentforge_sessions.entrypoints.cli.main import app
-
-    text = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
-    section = text.split("\n## sandbox\n", 1)[1].split("\n## ", 1)[0]
-    group = typer.main.get_command(app).commands["sandbox"]
-    for name, command in group.commands.items():
-        assert f"| `{name} " in section or f"| `{name}`" in section
-        for parameter in command.params:
-            for option in parameter.opts:
-                if option.startswith("-") and option not in {"--help", "--json", "-y", "-r", "-c"}:
-                    assert f"`{option}" in section, (name, option)
-
-
 def test_shell_reads_no_more_than_it_is_given(
     sandboxes: Sandboxes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

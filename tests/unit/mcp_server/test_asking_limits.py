@@ -17,11 +17,6 @@ from tests.support.mcp_processes import ASKED
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_the_schema_has_the_configured_limits(tmp_path: Path) -> None:
     config = QuestionsConfig(max_questions=3, min_options=1, max_options=7, max_text_chars=100)
     tools = QuestionTools(sessions=QuestionSessions(tmp_path, config=config), workers=Workers())

@@ -33,11 +33,6 @@ ASKED = {"questions": [DATABASE, {**DATABASE, "title": "Backups", "multiSelect":
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def sessions(tmp_path: Path) -> QuestionSessions:
     return QuestionSessions(tmp_path)
 

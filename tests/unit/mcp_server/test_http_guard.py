@@ -209,10 +209,6 @@ def test_a_peer_that_vanishes_is_noticed_within_half_a_minute() -> None:
 
 
 class TestExchanges:
-    @pytest.fixture
-    def anyio_backend(self) -> str:
-        return "asyncio"
-
     SCOPE: ClassVar[dict[str, Any]] = {
         "type": "http",
         "method": "GET",

@@ -22,9 +22,9 @@ from agentforge_sessions.entrypoints.mcp_server.transports.http import (
     listening,
 )
 from agentforge_sessions.entrypoints.mcp_server.transports.http_guard import HttpSettings
-from agentforge_sessions.entrypoints.mcp_server.transports.http_sessions import HttpSessions
-from agentforge_sessions.entrypoints.mcp_server.transports.http_times import (
+from agentforge_sessions.entrypoints.mcp_server.transports.http_limits import (
     BodyTooSlow,
+    HttpSessions,
     in_time,
     protocol_with,
 )
@@ -34,11 +34,6 @@ pytestmark = pytest.mark.anyio
 
 LIMIT_S = 60
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @asynccontextmanager
@@ -224,6 +219,12 @@ async def test_a_body_that_came_is_not_timed_any_more() -> None:
 # --------------------------------------------------------------------------------------- sessions
 
 
+@asynccontextmanager
+async def web_of(settings: HttpSettings) -> AsyncIterator[tuple[httpx2.AsyncClient, str]]:
+    async with served(settings) as port, httpx2.AsyncClient(timeout=LIMIT_S) as web:
+        yield web, f"http://127.0.0.1:{port}/mcp"
+
+
 async def opened(web: httpx2.AsyncClient, url: str) -> str:
     answer = await web.post(url, headers=ACCEPT, json=INITIALIZE)
     assert answer.status_code == 200, answer.text
@@ -236,11 +237,7 @@ async def status_of(web: httpx2.AsyncClient, url: str, session_id: str) -> int:
 
 
 async def test_the_session_idle_for_longest_makes_room() -> None:
-    async with (
-        served(HttpSettings(port=0, max_sessions=3)) as port,
-        httpx2.AsyncClient(timeout=LIMIT_S) as web,
-    ):
-        url = f"http://127.0.0.1:{port}/mcp"
+    async with web_of(HttpSettings(port=0, max_sessions=3)) as (web, url):
         first, second, third = [await opened(web, url) for _ in range(3)]
         assert await status_of(web, url, first) == 200  # so the second is idle for longest
         fourth = await opened(web, url)
@@ -249,22 +246,14 @@ async def test_the_session_idle_for_longest_makes_room() -> None:
 
 
 async def test_new_clients_are_served_however_many_left_their_sessions_behind() -> None:
-    async with (
-        served(HttpSettings(port=0, max_sessions=2)) as port,
-        httpx2.AsyncClient(timeout=LIMIT_S) as web,
-    ):
-        url = f"http://127.0.0.1:{port}/mcp"
+    async with web_of(HttpSettings(port=0, max_sessions=2)) as (web, url):
         sessions = [await opened(web, url) for _ in range(40)]
         found = [await status_of(web, url, one) for one in sessions]
         assert found == [404] * 38 + [200] * 2
 
 
 async def test_a_session_that_is_listened_on_is_not_ended() -> None:
-    async with (
-        served(HttpSettings(port=0, max_sessions=1)) as port,
-        httpx2.AsyncClient(timeout=LIMIT_S) as web,
-    ):
-        url = f"http://127.0.0.1:{port}/mcp"
+    async with web_of(HttpSettings(port=0, max_sessions=1)) as (web, url):
         listening_on = await opened(web, url)
         headers = {**ACCEPT, "mcp-session-id": listening_on}
         async with web.stream("GET", url, headers=headers) as stream:
@@ -275,11 +264,7 @@ async def test_a_session_that_is_listened_on_is_not_ended() -> None:
 
 
 async def test_events_that_were_lost_are_not_kept_and_the_client_gets_a_new_stream() -> None:
-    async with (
-        served(HttpSettings(port=0)) as port,
-        httpx2.AsyncClient(timeout=LIMIT_S) as web,
-    ):
-        url = f"http://127.0.0.1:{port}/mcp"
+    async with web_of(HttpSettings(port=0)) as (web, url):
         session_id = await opened(web, url)
         headers = {**ACCEPT, "mcp-session-id": session_id, "last-event-id": "7"}
         async with web.stream("GET", url, headers=headers) as stream:

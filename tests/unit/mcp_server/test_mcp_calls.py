@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,17 +43,12 @@ from agentforge_sessions.questions import (
 from agentforge_sessions.questions.files.wire import question_document
 from agentforge_sessions.sandbox import SandboxUnavailable
 from tests.support.executors import FAILED, TRAPPED, FakeExecutor
-from tests.support.mcp_calls import DirectCall
+from tests.support.mcp_calls import DirectCall, answer
 from tests.support.mcp_processes import ASKED, text_of
 from tests.support.questions import ANSWERS, DATABASE
 from tests.support.questions import MISSING as FIRST_ID
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 class Said(ToolResult):
@@ -90,13 +85,14 @@ def raising(error: BaseException) -> Tool:
     return doing(run)
 
 
-async def called(one: Tool, arguments: dict[str, Any] | None = None) -> CallToolResult:
-    with anyio.fail_after(60):
-        async with Client(HarnessServer([one])) as client:
-            return await client.call_tool(one.name, arguments or {})
-
-
 # --------------------------------------------------------------------------------------- errors
+
+
+class Unheard(AgentForgeError):
+    """Of no package that the server knows."""
+
+
+UNSPELLABLE = WriteError(path=Path("/\udcff"), operation="fsync", cause=OSError(28, "full"))
 
 
 @pytest.mark.parametrize(
@@ -106,44 +102,23 @@ async def called(one: Tool, arguments: dict[str, Any] | None = None) -> CallTool
             SessionConflict("s", path=Path("/p"), expected_revision=1, actual_revision=2),
             "Nothing was written; load it again and repeat the change.",
         ),
-        (
-            WriteError(path=Path("/p"), operation="fsync", cause=OSError(28, "full")),
-            "the old content is untouched. Free the disk",
-        ),
+        (UNSPELLABLE, "\\udcff"),
+        (UNSPELLABLE, "the old content is untouched. Free the disk"),
         (SandboxUnavailable("no memory", "add some"), "No code ran; add some"),
         (
             SessionEnded("s", status=SessionStatus.REJECTED, operation="answer"),
             "Nothing was changed; what it ended with is kept.",
         ),
         (OSError(28, "No space left"), "Free the disk or fix its permissions"),
+        (Unheard("what to do"), "what to do"),
     ],
 )
-async def test_a_typed_error_is_told_in_its_own_words(error: Exception, words: str) -> None:
-    result = await called(raising(error))
+async def test_a_typed_error_is_reported_in_its_own_words(error: Exception, words: str) -> None:
+    result = await answer([raising(error)], "do_it")
     assert result.is_error
     assert words in text_of(result)
     assert result.meta is not None
     assert result.meta["agentforge/error"]["type"] == type(error).__name__
-
-
-async def test_the_fields_of_an_error_are_told_to_programs() -> None:
-    result = await called(
-        raising(SessionConflict("s", path=Path("/p"), expected_revision=1, actual_revision=None))
-    )
-    assert result.meta is not None
-    told = result.meta["agentforge/error"]
-    assert set(told) == {"type", "user_message", "retryable", "fields"}
-    assert told["type"] == "SessionConflict"
-    assert (
-        told["fields"]
-        | {
-            "session_id": "s",
-            "path": "/p",
-            "expected_revision": 1,
-            "actual_revision": None,
-        }
-        == told["fields"]
-    )
 
 
 class Hostile(AgentForgeError):
@@ -166,7 +141,7 @@ class Hostile(AgentForgeError):
 
 
 async def test_programs_read_of_an_error_what_people_and_they_need() -> None:
-    result = await called(raising(Hostile()))
+    result = await answer([raising(Hostile())], "do_it")
     assert text_of(result) == "the long text, for models"
     assert result.meta is not None
     assert result.meta["agentforge/error"] == {
@@ -183,35 +158,19 @@ async def test_programs_read_of_an_error_what_people_and_they_need() -> None:
     }
 
 
-async def test_any_error_of_the_library_is_told_in_its_own_words() -> None:
-    class Unheard(AgentForgeError):
-        """Of no package that the server knows."""
-
-    assert text_of(await called(raising(Unheard("what to do")))) == "what to do"
-
-
-async def test_a_fault_of_ours_is_no_error_that_a_repetition_mends() -> None:
-    result = await called(raising(ZeroDivisionError("secret")))
-    assert result.meta is not None
-    told = result.meta["agentforge/error"]
-    assert (told["type"], told["retryable"], told["fields"]) == ("ZeroDivisionError", False, {})
-    assert "secret" not in str(told)
-
-
-async def test_a_fault_of_ours_is_told_without_what_it_says() -> None:
-    result = await called(raising(ZeroDivisionError("secret")))
+async def test_a_fault_of_ours_is_reported_without_what_it_says_and_is_not_to_be_repeated() -> None:
+    result = await answer([raising(ZeroDivisionError("secret"))], "do_it")
     assert result.is_error
     assert "unexpected ZeroDivisionError. This is a fault in agentforge itself" in text_of(result)
-    assert "secret" not in text_of(result)
-
-
-async def test_a_message_that_utf_8_cant_hold_is_told_all_the_same() -> None:
-    error = WriteError(path=Path("/\udcff"), operation="fsync", cause=OSError(28, "full"))
-    assert "\\udcff" in text_of(await called(raising(error)))
+    assert result.meta is not None
+    found = result.meta["agentforge/error"]
+    assert (found["type"], found["retryable"], found["fields"]) == ("ZeroDivisionError", False, {})
+    assert "secret" not in f"{text_of(result)}{found}"
 
 
 async def test_a_long_message_is_bounded() -> None:
-    assert len(text_of(await called(raising(SandboxUnavailable("x" * 100_000, "y"))))) <= 4_000
+    result = await answer([raising(SandboxUnavailable("x" * 100_000, "y"))], "do_it")
+    assert len(text_of(result)) <= 4_000
 
 
 async def test_arguments_that_are_unknown_are_refused_before_anything_is_done() -> None:
@@ -221,7 +180,7 @@ async def test_arguments_that_are_unknown_are_refused_before_anything_is_done() 
         done.append(1)
         return Said(words="x")
 
-    result = await called(doing(run), {"a": 1, "b" * 1000: 2})
+    result = await answer([doing(run)], "do_it", **{"a": 1, "b" * 1000: 2})
     assert result.is_error
     assert "a: is no argument" in text_of(result)
     assert len(text_of(result)) < 400
@@ -388,11 +347,13 @@ async def test_somebody_who_is_always_faster_is_told_of(
         await sessions.change(DirectCall(), session_id, act)
 
 
+@pytest.mark.parametrize("damaged", [lambda whole: b"broken", lambda whole: whole[:-40]])
 async def test_a_session_that_cant_be_read_is_listed_and_hides_none(
-    sessions: SessionAccess, store: SessionStore
+    sessions: SessionAccess, store: SessionStore, damaged: Callable[[bytes], bytes]
 ) -> None:
     broken, good = new(store), new(store)
-    store.session_path(broken).write_text("broken")
+    path = store.session_path(broken)
+    path.write_bytes(damaged(path.read_bytes()))
     async with Client(HarnessServer(tools_of(SessionTools(sessions)))) as client:
         result = await client.call_tool("session_list", {})
         values = result.structured_content
@@ -411,8 +372,7 @@ async def test_the_values_of_an_entry_are_shown_beside_its_words(
     session_id = manager.create(goal="g" * 3_000, initial_phase="red").session_id
     manager.advance_phase("green")
     manager.add_history("noted", "a note")
-    async with Client(HarnessServer(tools_of(SessionTools(sessions)))) as client:
-        result = await client.call_tool("session_show", {"session_id": session_id})
+    result = await answer(SessionTools(sessions), "session_show", session_id=session_id)
     entries = manager.current_session.history  # type: ignore[union-attr]
     shown = result.structured_content["history"]
     assert [one["data"] for one in shown][1:] == [json.loads(json.dumps(entries[1].data)), {}]
@@ -461,10 +421,7 @@ def code_tool(store: SessionStore, *results: PhaseResult) -> tuple[CodeTool, Fak
 async def test_what_code_did_is_told(store: SessionStore, given: PhaseResult, words: str) -> None:
     session_id = new(store)
     tools, executor = code_tool(store, given)
-    async with Client(HarnessServer(tools_of(tools))) as client:
-        result = await client.call_tool(
-            "run_code", {"session_id": session_id, "code": "x", "deadline_s": 9, "fuel": 5}
-        )
+    result = await answer(tools, "run_code", session_id=session_id, code="x", deadline_s=9, fuel=5)
     assert not result.is_error
     assert words in text_of(result)
     assert result.structured_content["success"] is given.success
@@ -477,14 +434,17 @@ async def test_code_of_a_session_that_is_not_active_does_not_run(store: SessionS
     session_id = manager.create(goal="g").session_id
     manager.pause("lunch")
     tools, executor = code_tool(store)
-    async with Client(HarnessServer(tools_of(tools))) as client:
-        result = await client.call_tool("run_code", {"session_id": session_id, "code": "x"})
+    result = await answer(tools, "run_code", session_id=session_id, code="x")
     assert result.is_error
     assert "it is paused" in text_of(result)
     assert executor.executions == []
 
 
 # ------------------------------------------------------------------------------------- questions
+
+
+def asking(sessions: QuestionSessions, **more: Any) -> Sequence[Tool]:
+    return QuestionTools(sessions=sessions, workers=Workers(), **more).tools()
 
 
 class SlowTeller:
@@ -520,57 +480,44 @@ async def test_questions_whose_call_ends_before_its_client_knows_them_are_withdr
 
 
 async def test_questions_that_cant_be_asked_leave_nothing_behind(tmp_path: Path) -> None:
-    tools = QuestionTools(sessions=QuestionSessions(tmp_path), workers=Workers())
-    async with Client(HarnessServer(tools.tools())) as client:
-        result = await client.call_tool("ask_user_questions", {"questions": []})
+    result = await answer(asking(QuestionSessions(tmp_path)), "ask_user_questions", questions=[])
     assert result.is_error
     assert "At least one question is required to create a session" in text_of(result)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("end", "text"),
+    ("end", "blocking", "text"),
     [
-        (lambda s, one: s.time_out_session(one), format_inactive(FIRST_ID, "timed_out")),
-        (lambda s, one: s.abandon_session(one, "enough"), format_inactive(FIRST_ID, "abandoned")),
-        (lambda s, one: s.reject_session(one, "enough"), format_rejected(FIRST_ID, "enough")),
-        (lambda _, one: None, format_pending(FIRST_ID)),
+        (lambda s, one: s.time_out_session(one), False, format_inactive(FIRST_ID, "timed_out")),
+        (
+            lambda s, one: s.abandon_session(one, "no"),
+            False,
+            format_inactive(FIRST_ID, "abandoned"),
+        ),
+        (lambda s, one: s.reject_session(one, "no"), False, format_rejected(FIRST_ID, "no")),
+        (lambda s, one: s.reject_session(one, "no"), True, format_rejected(FIRST_ID, "no")),
+        (lambda _, one: None, False, format_pending(FIRST_ID)),
     ],
-    ids=["timed out", "abandoned", "rejected", "pending"],
+    ids=["timed out", "abandoned", "rejected", "rejected and waited for", "pending"],
 )
-async def test_where_questions_stand_is_written_as_the_format_has_it(
-    tmp_path: Path, end: Callable[[QuestionSessions, str], object], text: str
+async def test_the_state_of_questions_is_written_as_the_format_has_it(
+    tmp_path: Path, end: Callable[[QuestionSessions, str], object], blocking: bool, text: str
 ) -> None:
     sessions = QuestionSessions(tmp_path)
     session_id = sessions.create_session([DATABASE], session_id=FIRST_ID)
     end(sessions, session_id)
-    tools = QuestionTools(sessions=sessions, workers=Workers())
-    async with Client(HarnessServer(tools.tools())) as client:
-        result = await client.call_tool("get_answered_questions", {"session_id": session_id})
-    assert text_of(result) == text
-
-
-async def test_a_rejection_during_a_fetch_that_waits_is_a_result_and_no_error(
-    tmp_path: Path,
-) -> None:
-    sessions = QuestionSessions(tmp_path)
-    session_id = sessions.create_session([DATABASE])
-    sessions.reject_session(session_id, "no")
-    tools = QuestionTools(sessions=sessions, workers=Workers())
-    fetch = {"session_id": session_id, "blocking": True}
-    async with Client(HarnessServer(tools.tools())) as client:
-        result = await client.call_tool("get_answered_questions", fetch)
+    fetch = {"session_id": session_id, "blocking": blocking}
+    result = await answer(asking(sessions), "get_answered_questions", **fetch)
     assert not result.is_error
-    assert text_of(result) == format_rejected(session_id, "no")
+    assert text_of(result) == text
 
 
 async def test_answers_that_are_fetched_are_headed_and_noted_as_read(tmp_path: Path) -> None:
     sessions = QuestionSessions(tmp_path)
     session_id = sessions.create_session([DATABASE])
     sessions.save_session_answers(session_id, ANSWERS[:1])
-    tools = QuestionTools(sessions=sessions, workers=Workers())
-    async with Client(HarnessServer(tools.tools())) as client:
-        result = await client.call_tool("get_answered_questions", {"session_id": session_id})
+    result = await answer(asking(sessions), "get_answered_questions", session_id=session_id)
     answers = sessions.get(session_id).answers
     assert answers is not None
     assert answers.last_read_at is not None
@@ -582,12 +529,10 @@ async def test_questions_that_are_not_waited_for_say_how_the_answers_are_fetched
     tmp_path: Path,
 ) -> None:
     sessions = QuestionSessions(tmp_path)
-    tools = QuestionTools(sessions=sessions, workers=Workers())
     asked = [question_document(DATABASE)]
-    async with Client(HarnessServer(tools.tools())) as client:
-        result = await client.call_tool(
-            "ask_user_questions", {"questions": asked, "non_blocking": True}
-        )
+    result = await answer(
+        asking(sessions), "ask_user_questions", questions=asked, non_blocking=True
+    )
     (session,) = sessions.list_sessions()
     assert text_of(result) == format_submission(session.session_id, 1)
     assert session.asker is None  # the questions outlive this server on purpose
@@ -599,11 +544,8 @@ async def test_a_rejection_is_written_as_in_the_shared_format(
     tmp_path: Path, reason: str | None
 ) -> None:
     sessions = QuestionSessions(tmp_path)
-    tools = QuestionTools(
-        sessions=sessions, workers=Workers(), notify=Rejecting(sessions, reason).tell
-    )
-    async with Client(HarnessServer(tools.tools())) as client:
-        result = await client.call_tool("ask_user_questions", ASKED)
+    tools = asking(sessions, notify=Rejecting(sessions, reason).tell)
+    result = await answer(tools, "ask_user_questions", **ASKED)
     session_id = str((result.structured_content or {})["session_id"])
     assert text_of(result) == format_rejection(reason, session_id=session_id, question_count=1)
     assert text_of(result).startswith(f"[Session: {session_id[:8]} | Questions: 1]\n\n")
@@ -626,9 +568,7 @@ async def test_questions_whose_time_is_over_have_timed_out_before_anybody_writes
 ) -> None:
     sessions = QuestionSessions(tmp_path, config=QuestionsConfig(session_timeout_s=0.001))
     session_id = sessions.create_session([DATABASE])
-    tools = QuestionTools(sessions=sessions, workers=Workers())
-    async with Client(HarnessServer(tools.tools())) as client:
-        result = await client.call_tool("get_answered_questions", {"session_id": session_id})
+    result = await answer(asking(sessions), "get_answered_questions", session_id=session_id)
     assert (result.structured_content or {})["status"] == "timed_out"
     assert text_of(result) == format_inactive(session_id, "timed_out")
 

@@ -21,11 +21,6 @@ WORKSPACES = {"session_checkpoints", "session_diff"}
 QUESTIONS = {"ask_user_questions", "get_answered_questions"}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @asynccontextmanager
 async def client_of(base: Path, offer: Offer) -> AsyncIterator[Client]:
     services = McpServices.at(McpPlaces(sessions=base / "s", questions=base / "q"))

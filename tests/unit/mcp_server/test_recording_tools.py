@@ -23,11 +23,6 @@ from tests.support.observers import Failing, Remembering
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @asynccontextmanager
 async def client_of(store: SessionStore, *observers: SessionObserver) -> AsyncIterator[Client]:
     sessions = SessionAccess(store=store, observers=observers)
@@ -104,16 +99,6 @@ async def test_a_failure_that_was_recorded_is_in_the_briefing(store: SessionStor
     assert "3 tests fail" in text_of(briefing)
 
 
-async def test_a_checkpoint_is_in_the_history(store: SessionStore) -> None:
-    session_id = new(store)
-    async with client_of(store) as client:
-        result = await client.call_tool("session_checkpoint", {"session_id": session_id})
-    assert values_of(result)["session_id"] == session_id
-    session = store.load(session_id)
-    assert session is not None
-    assert session.history[-1].action == "checkpoint"
-
-
 async def test_nothing_is_recorded_in_a_session_that_has_ended(store: SessionStore) -> None:
     manager = SessionManager(store)
     session_id = manager.create(goal="g").session_id
@@ -186,70 +171,6 @@ async def test_a_listing_is_narrowed_and_ordered(store: SessionStore) -> None:
         refused = await client.call_tool("session_list", {"budget_left": "20"})
     assert refused.is_error
     assert "is no range" in text_of(refused)
-
-
-async def test_a_session_that_is_broken_behind_its_head_is_listed_as_unreadable(
-    store: SessionStore,
-) -> None:
-    broken, good = new(store), new(store)
-    path = store.session_path(broken)
-    path.write_bytes(path.read_bytes()[:-40])
-    async with client_of(store) as client:
-        listed = values_of(await client.call_tool("session_list", {}))
-    assert [one["session_id"] for one in listed["sessions"]] == [good]
-    assert [one["session_id"] for one in listed["unreadable"]] == [broken]
-
-
-CHANGES: dict[str, dict[str, object]] = {
-    "session_advance": {"phase": "green"},
-    "session_retry": {},
-    "session_record": {"action": "noted", "tokens": 5},
-    "session_record_tokens": {"tokens": 5},
-    "session_checkpoint": {},
-    "session_pause": {},
-    "session_resume": {},
-    "session_complete": {},
-    "session_abort": {},
-    "run_code": {"code": "x", "tokens": 5},
-}
-
-
-async def test_every_tool_that_changes_a_session_is_among_these(store: SessionStore) -> None:
-    async with client_of(store) as client:
-        tools = (await client.list_tools()).tools
-    changing = {
-        one.name for one in tools if not (one.annotations and one.annotations.read_only_hint)
-    }
-    assert changing - {"session_create"} == set(CHANGES)
-
-
-@pytest.mark.parametrize("tool", CHANGES)
-async def test_a_call_for_a_missing_session_changes_no_other_one(
-    store: SessionStore, tool: str
-) -> None:
-    other = new(store)
-    missing = new(store)
-    assert store.delete(missing)
-    before = store.session_path(other).read_bytes()
-    async with client_of(store) as client:
-        shown = await client.call_tool("session_show", {"session_id": other})
-        assert not shown.is_error
-        result = await client.call_tool(tool, {"session_id": missing, **CHANGES[tool]})
-    assert result.is_error
-    assert result.meta is not None
-    told = result.meta["agentforge/error"]
-    assert (told["type"], told["fields"]["session_id"]) == ("SessionNotFound", missing)
-    assert store.session_path(other).read_bytes() == before
-
-
-@pytest.mark.parametrize("tool", CHANGES)
-async def test_a_part_of_an_id_is_no_id(store: SessionStore, tool: str) -> None:
-    other = new(store)
-    before = store.session_path(other).read_bytes()
-    async with client_of(store) as client:
-        result = await client.call_tool(tool, {"session_id": other[:-1], **CHANGES[tool]})
-    assert result.is_error
-    assert store.session_path(other).read_bytes() == before
 
 
 async def test_what_clients_do_is_observed_and_no_observer_fails_a_call(

@@ -31,11 +31,6 @@ MISSING = "session_20260101_000000_00000000"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def services(store: SessionStore, tmp_path: Path) -> McpServices:
     return McpServices.at(McpPlaces(sessions=store.base_path, questions=tmp_path / "q"))
 
@@ -46,6 +41,16 @@ async def client(services: McpServices) -> AsyncIterator[Client]:
         yield connected
 
 
+async def briefings_of(client: Client, session_id: str) -> list[str]:
+    """A session's briefing by the tool, the resource and the prompt."""
+    by_tool = await client.call_tool("session_brief", {"session_id": session_id})
+    prompt = await client.get_prompt("take_up_session", {"session_id": session_id})
+    prompted = prompt.messages[0].content
+    assert isinstance(prompted, TextContent)
+    read = await text_at(client, f"{ROOT}/{session_id}/briefing")
+    return [text_of(by_tool), read, prompted.text]
+
+
 async def test_every_briefing_shows_what_the_configuration_says(
     store: SessionStore, tmp_path: Path
 ) -> None:
@@ -54,13 +59,8 @@ async def test_every_briefing_shows_what_the_configuration_says(
         sessions=store.base_path, questions=tmp_path / "q", briefing_shows=("metadata",)
     )
     async with Client(server_of(McpServices.at(places))) as client:
-        told = await client.call_tool("session_brief", {"session_id": session_id})
-        read = (await client.read_resource(f"{ROOT}/{session_id}/briefing")).contents[0]
-        prompt = await client.get_prompt("take_up_session", {"session_id": session_id})
-    assert isinstance(read, TextResourceContents)
-    prompted = prompt.messages[0].content
-    assert isinstance(prompted, TextContent)
-    for text in (text_of(told), read.text, prompted.text):
+        briefings = await briefings_of(client, session_id)
+    for text in briefings:
         assert 'Metadata: “{"owner": "ops"}”' in text
         assert "A title" not in text
 
@@ -245,13 +245,9 @@ async def test_no_door_of_the_server_shows_what_is_hidden_from_any_program(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text('[privacy.codex]\nhides = ["claude-code"]\n')
     try:
-        told = text_of(await client.call_tool("session_brief", {"session_id": session_id}))
-        read = await text_at(client, f"{ROOT}/{session_id}/briefing")
-        prompt = await client.get_prompt("take_up_session", {"session_id": session_id})
+        briefings = await briefings_of(client, session_id)
     finally:
         path.unlink()
-    prompted = prompt.messages[0].content
-    assert isinstance(prompted, TextContent)
-    for text in (told, read, prompted.text):
+    for text in briefings:
         assert "secret" not in text
         assert "as the person's [privacy] says" in text

@@ -22,17 +22,12 @@ from agentforge_sessions.entrypoints.mcp_server.tools.session_tools import Sessi
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
 from tests.support.executors import FakeExecutor
 from tests.support.filesystem import FaultyFileSystem, every_call_from
-from tests.support.mcp_calls import DirectCall
+from tests.support.mcp_calls import DirectCall, answer
 from tests.support.mcp_processes import text_of
 
 pytestmark = pytest.mark.anyio
 
 AT_ONCE = 16
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @define
@@ -76,16 +71,12 @@ def tools_over(
     return SessionTools(sessions), CodeTool(sessions, lambda _: executor)
 
 
-def server_over(store: SessionStore, executor: FakeExecutor | FileMaker) -> HarnessServer:
-    sessions, code = tools_over(store, executor)
-    return HarnessServer([*tools_of(sessions), *tools_of(code)])
-
-
 async def test_all_calls_that_come_at_once_are_recorded(store: SessionStore) -> None:
     session_id, executor = new(store), FileMaker()
     results: list[CallToolResult] = []
     with anyio.fail_after(60):
-        async with Client(server_over(store, executor)) as client:
+        tools = [one for owner in tools_over(store, executor) for one in tools_of(owner)]
+        async with Client(HarnessServer(tools)) as client:
 
             async def call(tool: str, **arguments: object) -> None:
                 results.append(
@@ -229,10 +220,8 @@ async def test_code_that_ran_and_cant_be_recorded_is_returned_all_the_same(
         [PhaseResult(success=True, exit_code=0, stdout="42\n", files_created=["a.txt"])],
         during=lambda: interfere(store, session_id),
     )
-    async with Client(server_over(store, executor)) as client:
-        result = await client.call_tool(
-            "run_code", {"session_id": session_id, "code": "x", "tokens": 5}
-        )
+    _, code = tools_over(store, executor)
+    result = await answer(code, "run_code", session_id=session_id, code="x", tokens=5)
     assert not result.is_error, text_of(result)
     values = result.structured_content
     assert (values["success"], values["stdout"], values["files_created"]) == (
@@ -257,8 +246,8 @@ async def test_code_that_ran_on_a_full_disk_is_returned_all_the_same(
     store = SessionStore(base, fs=fs, lock_timeout_s=0.5)
     session_id = new(store)
     executor = FakeExecutor(during=lambda: fs.begin(every_call_from(0, errno.ENOSPC, ["fsync"])))
-    async with Client(server_over(store, executor)) as client:
-        result = await client.call_tool("run_code", {"session_id": session_id, "code": "x"})
+    _, code = tools_over(store, executor)
+    result = await answer(code, "run_code", session_id=session_id, code="x")
     assert not result.is_error, text_of(result)
     assert result.structured_content["recorded"] is False
     assert "Free the disk" in text_of(result)
@@ -267,7 +256,7 @@ async def test_code_that_ran_on_a_full_disk_is_returned_all_the_same(
 async def test_code_that_did_not_run_is_an_error(store: SessionStore) -> None:
     session_id, executor = new(store), FakeExecutor()
     deleted(store, session_id)
-    async with Client(server_over(store, executor)) as client:
-        result = await client.call_tool("run_code", {"session_id": session_id, "code": "x"})
+    _, code = tools_over(store, executor)
+    result = await answer(code, "run_code", session_id=session_id, code="x")
     assert result.is_error
     assert executor.executions == []

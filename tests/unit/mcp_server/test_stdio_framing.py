@@ -27,11 +27,6 @@ from agentforge_sessions.entrypoints.mcp_server.stdio import (
 PING = b'{"jsonrpc":"2.0","id":7,"method":"ping"}'
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def fed(framer: LineFramer, *pieces: bytes) -> list[bytes | TooLong]:
     return [frame for piece in pieces for frame in framer.feed(piece)]
 

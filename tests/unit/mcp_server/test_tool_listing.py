@@ -11,28 +11,53 @@ from mcp_types import Tool as ToolListing
 
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 from agentforge_sessions.entrypoints.mcp_server.serving import McpPlaces, McpServices, all_tools
+from tests.unit.mcp_server.test_workspace_tools import CHANGES
 
 WORKSPACES = (
     *("session_checkpoints", "session_diff", "session_rewind"),
     *("session_fork", "session_apply", "session_export"),
 )
+READ_ONLY = {
+    *("session_list", "session_show", "session_brief", "get_answered_questions"),
+    *("session_checkpoints", "session_diff"),
+}
+DESTRUCTIVE = {
+    *("session_complete", "session_abort", "run_code"),
+    *("session_rewind", "session_apply"),
+}
+OTHERS = {*CHANGES, "session_create", "ask_user_questions"} - DESTRUCTIVE
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture
 async def listed(tmp_path: Path) -> dict[str, ToolListing]:
     services = McpServices.at(McpPlaces(sessions=tmp_path / "s", questions=tmp_path / "q"))
     async with Client(HarnessServer(all_tools(services))) as client:
+        assert client.server_info is not None
+        assert client.server_info.name == "agentforge"
+        assert "session_brief" in (client.instructions or "")
         return {one.name: one for one in (await client.list_tools()).tools}
 
 
 def size(value: object) -> int:
     return len(json.dumps(value, separators=(",", ":")))
+
+
+async def test_clients_read_what_each_tool_does_and_takes(
+    listed: dict[str, ToolListing],
+) -> None:
+    assert set(listed) == READ_ONLY | DESTRUCTIVE | OTHERS
+    for name, tool in listed.items():
+        hints = tool.annotations
+        assert hints is not None
+        assert hints.read_only_hint == (name in READ_ONLY), name
+        assert hints.destructive_hint == (name in DESTRUCTIVE), name
+        assert hints.idempotent_hint == (name in READ_ONLY), name
+        assert hints.open_world_hint == ("question" in name), name
+        assert tool.input_schema["additionalProperties"] is False
+        assert tool.output_schema is not None
+        for field in tool.input_schema["properties"].values():
+            assert field.get("description"), f"{name} has an argument without a description"
 
 
 async def test_output_schemas_take_little_of_a_context(listed: dict[str, ToolListing]) -> None:

@@ -29,11 +29,19 @@ CHANGING: dict[str, dict[str, object]] = {
     "session_apply": {},
     "session_export": {"folder": "out"},
 }
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+CHANGES: dict[str, dict[str, object]] = {
+    **CHANGING,
+    "session_advance": {"phase": "green"},
+    "session_retry": {},
+    "session_record": {"action": "noted", "tokens": 5},
+    "session_record_tokens": {"tokens": 5},
+    "session_checkpoint": {},
+    "session_pause": {},
+    "session_resume": {},
+    "session_complete": {},
+    "session_abort": {},
+    "run_code": {"code": "x", "tokens": 5},
+}
 
 
 @pytest.fixture
@@ -257,15 +265,23 @@ async def test_what_does_not_go_together_is_refused_before_anything_is_done(
     assert error_of(refused) == "InvalidArguments"
 
 
-@pytest.mark.parametrize("tool", CHANGING)
-async def test_a_call_for_a_missing_session_changes_no_other_one(
+@pytest.mark.parametrize("tool", CHANGES)
+async def test_a_call_for_a_missing_session_or_a_part_of_an_id_changes_no_other_one(
     store: SessionStore, project: Path, tool: str
 ) -> None:
-    other = with_checkpoints(store)
+    manager = SessionManager(store)
+    missing = manager.create(goal="g").session_id
+    assert manager.delete(missing)
+    other = manager.create("work", "red", goal="g").session_id
     before = store.session_path(other).read_bytes()
     async with client_of(store, project) as client:
-        refused = await client.call_tool(tool, {"session_id": other[:-1], **CHANGING[tool]})
-    assert refused.is_error
+        shown = await client.call_tool("session_show", {"session_id": other})
+        assert not shown.is_error
+        result = await client.call_tool(tool, {"session_id": missing, **CHANGES[tool]})
+        part = await client.call_tool(tool, {"session_id": other[:-1], **CHANGES[tool]})
+    assert error_of(result) == "SessionNotFound"
+    assert (result.meta or {})["agentforge/error"]["fields"]["session_id"] == missing
+    assert part.is_error
     assert store.session_path(other).read_bytes() == before
     assert not (project / "out").exists()
 
@@ -279,10 +295,5 @@ async def test_a_server_that_only_reads_goes_nowhere(store: SessionStore, projec
                 await client.call_tool(tool, {"session_id": "x"})
             assert tool not in (client.instructions or "")
     async with client_of(store, project, offer=Offer(sets=offer.sets)) as client:
-        tools = {one.name: one for one in (await client.list_tools()).tools}
-    assert set(tools) == READING | set(CHANGING)
-    for name, tool_listing in tools.items():
-        hints = tool_listing.annotations
-        assert hints is not None
-        assert hints.read_only_hint == (name in READING)
-        assert hints.destructive_hint == (name in {"session_rewind", "session_apply"})
+        listed = {one.name for one in (await client.list_tools()).tools}
+    assert listed == READING | set(CHANGING)

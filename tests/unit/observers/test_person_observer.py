@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from agentforge_sessions.base.event_log import get_logger
 from agentforge_sessions.base.person_notification import MOST_WAITING, OrderedCommands
 from agentforge_sessions.harness import SessionManager
-from agentforge_sessions.integrations.observers.event_patterns import unknown_pattern
+from agentforge_sessions.integrations.observers.observing import unknown_pattern
 from agentforge_sessions.integrations.observers.person_observer import PersonObserver
 from tests.support.promptness import PATIENCE_S, when
 

@@ -17,10 +17,11 @@ from agentforge_sessions.base.event_log import get_logger
 from agentforge_sessions.base.settings.webhooks import Webhook
 from agentforge_sessions.fleet.postgres.errors import StoreUnavailable
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.integrations.observers.delivery import signature
-from agentforge_sessions.integrations.observers.rounds import Round
-from agentforge_sessions.integrations.observers.sender_thread import SenderThread
-from agentforge_sessions.integrations.observers.webhook_observer import WebhookObserver
+from agentforge_sessions.integrations.observers.delivery import Round, signature
+from agentforge_sessions.integrations.observers.webhook_observer import (
+    SenderThread,
+    WebhookObserver,
+)
 from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
 from tests.support.promptness import PATIENCE_S, wait_until
 from tests.support.webhook_receiver import OK, answers, receiving, status

@@ -23,8 +23,7 @@ from agentforge_sessions.harness.events.receiver_files import FOLDER
 from agentforge_sessions.harness.feed_port import NOTHING_WAITS, ReceiverState
 from agentforge_sessions.harness.session_domain import SessionContext
 from agentforge_sessions.harness.store.sessions_place import OwnSessions
-from agentforge_sessions.integrations.observers.delivery import Answer
-from agentforge_sessions.integrations.observers.rounds import Round
+from agentforge_sessions.integrations.observers.delivery import Answer, Round
 from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
 from tests.support.clock import START, FakeClock
 from tests.support.filesystem import FaultyFileSystem

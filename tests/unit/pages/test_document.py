@@ -8,12 +8,12 @@ import re
 
 import pytest
 
-from agentforge_sessions.entrypoints.pages.document import (
+from agentforge_sessions.entrypoints.pages.html import (
+    element,
     self_contained_page,
     served_page,
     style_sheet,
 )
-from agentforge_sessions.entrypoints.pages.html import element
 
 
 def test_page_that_stands_alone_may_have_its_own_style_sheet_and_nothing_else() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from agentforge_sessions.entrypoints.pages.attempts_section import prose_of
 from agentforge_sessions.entrypoints.pages.html import rendered
-from agentforge_sessions.entrypoints.pages.prose import prose
+from agentforge_sessions.entrypoints.pages.parts import prose
 
 
 def shown(text: str) -> str:

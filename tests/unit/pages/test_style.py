@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from agentforge_sessions.entrypoints.pages.document import style_sheet
+from agentforge_sessions.entrypoints.pages.html import style_sheet
 
 _ROOTS: Final = re.compile(r":root \{(.*?)\}", re.DOTALL)
 _COLOUR: Final = re.compile(r"--([a-z-]+): (#[0-9a-f]{6});")

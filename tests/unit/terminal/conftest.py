@@ -18,6 +18,7 @@ from textual.pilot import Pilot
 from agentforge_sessions.entrypoints.terminal.app import QuestionsApp
 from agentforge_sessions.entrypoints.terminal.drafts.draft_store import DraftStore
 from agentforge_sessions.entrypoints.terminal.theme_name import ThemeName
+from agentforge_sessions.questions import Question, UserAnswer
 from tests.support.question_queue import FakeQueue
 
 PATIENCE_S = 30.0
@@ -53,12 +54,24 @@ class Person:
     pilot: Pilot[None]
     queue: FakeQueue
     drafts: DraftStore
+    which: str = ""
+    """The session that was asked for this sitting."""
+
+    @property
+    def answers(self) -> tuple[UserAnswer, ...]:
+        """What was sent to that session."""
+        return self.queue.sessions[self.which].answers
 
     async def press(self, *keys: str) -> None:
         """Press keys slowly: each when all that the one before it began is done and drawn."""
         for key in keys:
             character = key if len(key) == 1 else _CHARACTERS.get(key)
             await self.burst((_NAMED.get(key, (key, None))[0], character))
+
+    async def sends(self, *keys: str) -> None:
+        """Press keys, of which the last one ends the last session that waits."""
+        await self.press(*keys)
+        await self.waits_for("0 waiting")
 
     async def write(self, text: str) -> None:
         """Type a text, as fast as it goes."""
@@ -147,23 +160,25 @@ def drafts(tmp_path: Path) -> DraftStore:
 
 @pytest.fixture
 def sitting(queue: FakeQueue, drafts: DraftStore, monkeypatch: pytest.MonkeyPatch) -> Sitting:
-    """Sit down at a terminal: `async with sitting() as person`."""
+    """Sit down at a terminal, after questions were asked: `async with sitting(…) as person`."""
     for name in ("NO_COLOR", "TEXTUAL_DRIVER"):
         monkeypatch.delenv(name, raising=False)
 
     @asynccontextmanager
     async def sit(
-        *,
+        *questions: Question,
         size: tuple[int, int] = (80, 24),
         first: str | None = None,
         patience_s: float = PATIENCE_S,
         theme: ThemeName = ThemeName.DARK,
+        **asking: Any,
     ) -> AsyncIterator[Person]:
+        which = queue.ask(*questions, **asking) if questions else ""
         app = QuestionsApp(
             queue, drafts, clock=queue.clock, first=first, patience_s=patience_s, theme=theme
         )
         async with app.run_test(size=size) as pilot:
-            person = Person(app, pilot, queue, drafts)
+            person = Person(app, pilot, queue, drafts, which)
             await person.waits_for(lambda seen: "waiting" in seen and "Loading" not in seen)
             asked = () if first else queue.listing().waiting
             if asked:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual import events
@@ -21,54 +22,49 @@ from tests.unit.terminal.conftest import Person, Sitting
 pytestmark = pytest.mark.anyio
 
 
+def one(**answer: Any) -> tuple[UserAnswer, ...]:
+    """The answer to the first question alone."""
+    return (UserAnswer(question_index=0, **answer),)
+
+
 async def test_one_option_is_chosen_and_sent_only_after_the_review(
     sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         await person.press("enter", "up", "enter")
         seen = await person.waits_for("Review of 1 answer")
         assert "→ PostgreSQL" in seen
-        assert queue.sessions[which].ending is None, "nothing is sent before the person says so"
-        await person.press("enter", "v", "s")
-        await person.waits_for("0 waiting")
-    assert queue.sessions[which].answers == (
-        UserAnswer(question_index=0, selected_option="PostgreSQL"),
-    )
+        assert queue.sessions[person.which].ending is None, (
+            "nothing is sent before the person says so"
+        )
+        await person.sends("enter", "v", "s")
+    assert person.answers == one(selected_option="PostgreSQL")
 
 
 async def test_enter_alone_never_sends(sitting: Sitting, queue: FakeQueue) -> None:
-    which = queue.ask(STORAGE, CHECKS)
-    async with sitting() as person:
+    async with sitting(STORAGE, CHECKS) as person:
         for _ in range(12):
             await person.press("enter")
-        assert queue.sessions[which].ending is None
+        assert queue.sessions[person.which].ending is None
 
 
 async def test_several_options_are_chosen_in_any_order_and_sent_in_that_of_the_question(
-    sitting: Sitting, queue: FakeQueue
+    sitting: Sitting,
 ) -> None:
-    which = queue.ask(CHECKS)
-    async with sitting() as person:
+    async with sitting(CHECKS) as person:
         await person.press("enter", "3", "1", "2", "3", "1", "2")
         seen = person.sees()
         assert "[x] 1 Types" in seen
         assert "[ ] 2 Lint" in seen
         assert "2 chosen" in seen
-        await person.press("enter", "s")
-        await person.waits_for("0 waiting")
-    assert queue.sessions[which].answers == (
-        UserAnswer(
-            question_index=0, selected_options=("Types (recommended)", "Tests [recommended]")
-        ),
-    )
+        await person.sends("enter", "s")
+    assert person.answers == one(selected_options=("Types (recommended)", "Tests [recommended]"))
 
 
 async def test_recommended_options_are_marked_under_the_cursor_and_preselected_when_shown(
-    sitting: Sitting, queue: FakeQueue, drafts: DraftStore
+    sitting: Sitting, drafts: DraftStore
 ) -> None:
-    which = queue.ask(STORAGE, CHECKS)
-    async with sitting() as person:
+    async with sitting(STORAGE, CHECKS) as person:
         await person.press("enter")
         seen = person.sees()
         assert "▸ (•) 2 SQLite  ★ recommended" in seen
@@ -88,14 +84,11 @@ async def test_recommended_options_are_marked_under_the_cursor_and_preselected_w
         assert "draft" not in await person.waits_for("1 waiting"), (
             "nothing of the person's is in it"
         )
-    assert drafts.load(which) is None
+    assert drafts.load(person.which) is None
 
 
-async def test_what_was_preselected_and_taken_back_stays_so(
-    sitting: Sitting, queue: FakeQueue
-) -> None:
-    queue.ask(CHECKS, STORAGE)
-    async with sitting() as person:
+async def test_what_was_preselected_and_taken_back_stays_so(sitting: Sitting) -> None:
+    async with sitting(CHECKS, STORAGE) as person:
         await person.press("enter", "1", "3", "right", "left")
         assert "[x]" not in person.sees()
         await person.press("v")
@@ -104,10 +97,9 @@ async def test_what_was_preselected_and_taken_back_stays_so(
 
 @pytest.mark.parametrize("keys", [["2"], ["space"], ["enter", "left"]])
 async def test_choosing_the_preselected_option_confirms_it(
-    sitting: Sitting, queue: FakeQueue, keys: list[str]
+    sitting: Sitting, keys: list[str]
 ) -> None:
-    queue.ask(STORAGE, STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE, STORAGE) as person:
         await person.press("enter", *keys)
         assert "(•) 2 SQLite" in person.sees()
         assert "preselected" not in person.sees()
@@ -115,11 +107,8 @@ async def test_choosing_the_preselected_option_confirms_it(
         assert "→ SQLite (recommended)\n" in person.sees()
 
 
-async def test_one_key_takes_what_is_recommended_for_this_question(
-    sitting: Sitting, queue: FakeQueue
-) -> None:
-    which = queue.ask(CHECKS, NAME)
-    async with sitting() as person:
+async def test_one_key_takes_what_is_recommended_for_this_question(sitting: Sitting) -> None:
+    async with sitting(CHECKS, NAME) as person:
         await person.press("enter", "1", "2", "r")
         seen = person.sees()
         assert "[x] 1 Types" in seen
@@ -127,26 +116,19 @@ async def test_one_key_takes_what_is_recommended_for_this_question(
         assert "2 chosen." in seen
         await person.press("right", "escape", "r")
         await person.waits_for("No option of this question is recommended.")
-        await person.press("v", "s", "y")
-        await person.waits_for("0 waiting")
-    assert queue.sessions[which].answers == (
-        UserAnswer(
-            question_index=0, selected_options=("Types (recommended)", "Tests [recommended]")
-        ),
-    )
+        await person.sends("v", "s", "y")
+    assert person.answers == one(selected_options=("Types (recommended)", "Tests [recommended]"))
 
 
 async def test_what_is_recommended_is_taken_when_asked_for_and_leaves_choices_alone(
-    sitting: Sitting, queue: FakeQueue
+    sitting: Sitting,
 ) -> None:
-    which = queue.ask(STORAGE, CHECKS)
-    async with sitting() as person:
+    async with sitting(STORAGE, CHECKS) as person:
         await person.press("enter", "3", "a")
         seen = await person.waits_for("Review of 2 answers")
         assert "→ Redis" in seen
-        await person.press("s")
-        await person.waits_for("0 waiting")
-    assert queue.sessions[which].answers == (
+        await person.sends("s")
+    assert person.answers == (
         UserAnswer(question_index=0, selected_option="Redis"),
         UserAnswer(
             question_index=1, selected_options=("Types (recommended)", "Tests [recommended]")
@@ -154,9 +136,8 @@ async def test_what_is_recommended_is_taken_when_asked_for_and_leaves_choices_al
     )
 
 
-async def test_free_text_answers_in_place_of_an_option(sitting: Sitting, queue: FakeQueue) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+async def test_free_text_answers_in_place_of_an_option(sitting: Sitting) -> None:
+    async with sitting(STORAGE) as person:
         await person.press("enter", "1", "o")
         await person.write("a plain file,\nit's enough")
         seen = person.sees()
@@ -164,60 +145,42 @@ async def test_free_text_answers_in_place_of_an_option(sitting: Sitting, queue: 
         assert "( ) 1 PostgreSQL" in seen
         await person.press("tab")
         assert "→ Other: a plain file," in await person.waits_for("Review of 1 answer")
-        await person.press("s")
-        await person.waits_for("0 waiting")
-    assert queue.sessions[which].answers == (
-        UserAnswer(question_index=0, custom_text="a plain file,\nit's enough"),
-    )
+        await person.sends("s")
+    assert person.answers == one(custom_text="a plain file,\nit's enough")
 
 
-async def test_free_text_stands_beside_several_options(sitting: Sitting, queue: FakeQueue) -> None:
-    which = queue.ask(CHECKS)
-    async with sitting() as person:
+async def test_free_text_stands_beside_several_options(sitting: Sitting) -> None:
+    async with sitting(CHECKS) as person:
         await person.press("enter", "1", "2", "3", "o")
         await person.write("docs")
-        await person.press("tab", "s")
-        await person.waits_for("0 waiting")
-    assert queue.sessions[which].answers == (
-        UserAnswer(question_index=0, selected_options=("Lint",), custom_text="docs"),
-    )
+        await person.sends("tab", "s")
+    assert person.answers == one(selected_options=("Lint",), custom_text="docs")
 
 
 async def test_text_that_an_option_replaced_is_kept_and_the_review_says_it_is_not_sent(
-    sitting: Sitting, queue: FakeQueue
+    sitting: Sitting,
 ) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         await person.press("enter", "o")
         await person.write("maybe a file")
         await person.press("escape", "1")
         assert "not part of your answer" in " ".join(person.sees().split())
         await person.press("v")
         assert "typed for Other and not sent: maybe a file" in person.sees()
-        await person.press("s")
-        await person.waits_for("0 waiting")
-    assert queue.sessions[which].answers == (
-        UserAnswer(question_index=0, selected_option="PostgreSQL"),
-    )
+        await person.sends("s")
+    assert person.answers == one(selected_option="PostgreSQL")
 
 
-async def test_a_question_without_options_is_answered_in_words(
-    sitting: Sitting, queue: FakeQueue
-) -> None:
-    which = queue.ask(NAME)
-    async with sitting() as person:
+async def test_a_question_without_options_is_answered_in_words(sitting: Sitting) -> None:
+    async with sitting(NAME) as person:
         await person.press("enter")
         await person.write("fjord")
-        await person.press("tab", "s")
-        await person.waits_for("0 waiting")
-    assert queue.sessions[which].answers == (UserAnswer(question_index=0, custom_text="fjord"),)
+        await person.sends("tab", "s")
+    assert person.answers == one(custom_text="fjord")
 
 
-async def test_going_back_shows_what_was_answered_and_lets_it_be_changed(
-    sitting: Sitting, queue: FakeQueue
-) -> None:
-    which = queue.ask(STORAGE, CHECKS)
-    async with sitting() as person:
+async def test_going_back_shows_what_was_answered_and_lets_it_be_changed(sitting: Sitting) -> None:
+    async with sitting(STORAGE, CHECKS) as person:
         await person.press("enter", "1", "enter", "2", "left")
         seen = person.sees()
         assert "▸ (•) 1 PostgreSQL" in seen
@@ -225,16 +188,12 @@ async def test_going_back_shows_what_was_answered_and_lets_it_be_changed(
         await person.press("3", "right", "enter")
         await person.press("up", "up", "enter")  # the first row of the review
         assert "(•) 3 Redis" in await person.waits_for("Question 1 of 2")
-        await person.press("v", "s")
-        await person.waits_for("0 waiting")
-    assert [answer.selected_option for answer in queue.sessions[which].answers] == ["Redis", None]
+        await person.sends("v", "s")
+    assert [answer.selected_option for answer in person.answers] == ["Redis", None]
 
 
-async def test_a_choice_is_taken_back_by_choosing_it_again(
-    sitting: Sitting, queue: FakeQueue
-) -> None:
-    queue.ask(STORAGE)
-    async with sitting() as person:
+async def test_a_choice_is_taken_back_by_choosing_it_again(sitting: Sitting) -> None:
+    async with sitting(STORAGE) as person:
         await person.press("enter", "1", "1")
         assert "(•)" not in person.sees()
 
@@ -242,34 +201,30 @@ async def test_a_choice_is_taken_back_by_choosing_it_again(
 async def test_an_answer_with_gaps_is_sent_after_a_yes_and_leaves_them_out(
     sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = queue.ask(STORAGE, STORAGE, CHECKS)
-    async with sitting() as person:
+    async with sitting(STORAGE, STORAGE, CHECKS) as person:
         await person.press("enter", "1", "v", "s")
         assert "2 questions without an answer" in person.sees()
         await person.press("n")
-        assert queue.sessions[which].ending is None
-        await person.press("s", "y")
-        await person.waits_for("0 waiting")
-    assert queue.sessions[which].answers == (
+        assert queue.sessions[person.which].ending is None
+        await person.sends("s", "y")
+    assert person.answers == (
         UserAnswer(question_index=0, selected_option="PostgreSQL"),
         UserAnswer(question_index=2, selected_options=()),
     )
 
 
 async def test_with_no_answer_at_all_nothing_is_sent(sitting: Sitting, queue: FakeQueue) -> None:
-    which = queue.ask(CHECKS)
-    async with sitting() as person:
+    async with sitting(CHECKS) as person:
         await person.press("enter", "1", "3", "v", "s")
         await person.waits_for("Nothing is answered yet, so nothing was sent.")
-        assert queue.sessions[which].ending is None
+        assert queue.sessions[person.which].ending is None
 
 
 @pytest.mark.parametrize("key", ["e", "d"])
 async def test_more_detail_or_other_words_are_asked_for_in_place_of_an_answer(
-    sitting: Sitting, queue: FakeQueue, key: str
+    sitting: Sitting, key: str
 ) -> None:
-    which = queue.ask(STORAGE, CHECKS)
-    async with sitting() as person:
+    async with sitting(STORAGE, CHECKS) as person:
         await person.press("enter", "1", key)
         await person.write("what of backups")
         await person.press("enter")
@@ -278,48 +233,40 @@ async def test_more_detail_or_other_words_are_asked_for_in_place_of_an_answer(
         seen = person.sees()
         assert "what of backups" in seen
         assert "your choice is not sent" in seen
-        await person.press("s")
-        await person.waits_for("0 waiting")
+        await person.sends("s")
     request = {
         "e": format_elaborate_request(0, STORAGE.title, STORAGE.prompt, "what of backups"),
         "d": format_rephrase_request(0, STORAGE.title, "what of backups"),
     }[key]
     assert request.endswith("\nThe person adds: what of backups")
-    first, second = queue.sessions[which].answers
+    first, second = person.answers
     assert first == UserAnswer(question_index=0, custom_text=request)
     assert second.selected_options == ("Types (recommended)",)
 
 
 async def test_a_wish_without_words_is_the_request_to_the_letter_and_can_be_taken_back(
-    sitting: Sitting, queue: FakeQueue
+    sitting: Sitting,
 ) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         await person.press("enter", "e", "enter")
         await person.press("escape")
         assert "Instead of an answer you ask" in person.sees()
         await person.press("e")
         assert "Instead of an answer you ask" not in person.sees()
-        await person.press("e", "enter", "s")
-        await person.waits_for("0 waiting")
-    assert queue.sessions[which].answers == (
-        UserAnswer(
-            question_index=0,
-            custom_text=format_elaborate_request(0, STORAGE.title, STORAGE.prompt),
-        ),
+        await person.sends("e", "enter", "s")
+    assert person.answers == one(
+        custom_text=format_elaborate_request(0, STORAGE.title, STORAGE.prompt)
     )
 
 
 async def test_a_whole_session_is_rejected_from_a_question(
     sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         await person.press("enter", "x")
         await person.write("wrong project")
-        await person.press("enter")
-        await person.waits_for("0 waiting")
-    assert queue.ended(which) == (SessionStatus.REJECTED, "wrong project")
+        await person.sends("enter")
+    assert queue.ended(person.which) == (SessionStatus.REJECTED, "wrong project")
 
 
 async def test_labels_are_sent_to_the_letter_whatever_is_shown_of_them(
@@ -330,19 +277,15 @@ async def test_labels_are_sent_to_the_letter_whatever_is_shown_of_them(
     async with sitting() as person:
         await person.press("enter", "1")
         assert "(•) 1 Red  ★ recommended" in person.sees()
-        await person.press("v", "s")
-        await person.waits_for("0 waiting")
+        await person.sends("v", "s")
     assert queue.sessions[which].answers[0].selected_option == label
 
 
 # --------------------------------------------------------------------------------- the keys
 
 
-async def test_the_keys_are_at_the_foot_of_every_screen_in_80_columns(
-    sitting: Sitting, queue: FakeQueue
-) -> None:
-    queue.ask(STORAGE)
-    async with sitting() as person:
+async def test_the_keys_are_at_the_foot_of_every_screen_in_80_columns(sitting: Sitting) -> None:
+    async with sitting(STORAGE) as person:
         await foot_has(person, "Answer", "Leave", "Reject", "Keys")
         await person.press("enter")
         await foot_has(
@@ -360,9 +303,8 @@ async def foot_has(person: Person, *words: str) -> None:
     await person.waits_for(lambda seen: all(word in seen.splitlines()[-1] for word in words))
 
 
-async def test_all_keys_are_told_by_one_key(sitting: Sitting, queue: FakeQueue) -> None:
-    queue.ask(STORAGE)
-    async with sitting() as person:
+async def test_all_keys_are_told_by_one_key(sitting: Sitting) -> None:
+    async with sitting(STORAGE) as person:
         await person.press("enter", "question_mark")
         assert "Everything works without a mouse." in person.sees()
         await person.press("end", "pagedown", "pagedown", "pagedown")
@@ -375,33 +317,26 @@ def keys(text: str) -> list[tuple[str, str | None]]:
     return [(one, one) for one in text]
 
 
-async def test_a_burst_of_keys_types_into_the_text_and_runs_no_command(
-    sitting: Sitting, queue: FakeQueue
-) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+async def test_a_burst_of_keys_types_into_the_text_and_runs_no_command(sitting: Sitting) -> None:
+    async with sitting(STORAGE) as person:
         await person.burst(("enter", "\r"), *keys("ofixed"), ("tab", "\t"), *keys("s"))
         await person.waits_for("0 waiting")
-    assert queue.sessions[which].answers == (UserAnswer(question_index=0, custom_text="fixed"),)
+    assert person.answers == one(custom_text="fixed")
 
 
 async def test_keys_find_their_way_also_when_the_window_had_lost_the_focus(
-    sitting: Sitting, queue: FakeQueue
+    sitting: Sitting,
 ) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         person.app.post_message(events.AppBlur())
         await person.settles()
         await person.burst(("enter", "\r"), *keys("3vs"))
         await person.waits_for("0 waiting")
-    assert queue.sessions[which].answers == (UserAnswer(question_index=0, selected_option="Redis"),)
+    assert person.answers == one(selected_option="Redis")
 
 
-async def test_a_pasted_text_goes_where_the_keys_before_it_lead(
-    sitting: Sitting, queue: FakeQueue
-) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+async def test_a_pasted_text_goes_where_the_keys_before_it_lead(sitting: Sitting) -> None:
+    async with sitting(STORAGE) as person:
         for event in (
             events.Key("enter", "\r"),
             events.Key("o", "o"),
@@ -411,17 +346,14 @@ async def test_a_pasted_text_goes_where_the_keys_before_it_lead(
         ):
             person.app.post_message(event)
         await person.waits_for("0 waiting")
-    assert queue.sessions[which].answers == (
-        UserAnswer(question_index=0, custom_text="two\nlines"),
-    )
+    assert person.answers == one(custom_text="two\nlines")
 
 
 async def test_a_burst_of_keys_types_into_a_reason(sitting: Sitting, queue: FakeQueue) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         await person.burst(("enter", "\r"), *keys("xa1"), ("enter", "\r"))
         await person.waits_for("0 waiting")
-    ending = queue.sessions[which].ending
+    ending = queue.sessions[person.which].ending
     assert ending is not None
     assert ending.reason == "a1"
 
@@ -443,19 +375,17 @@ async def test_answers_that_the_disk_refuses_are_kept_and_can_be_sent_again(
         await person.press("escape")
         assert "→ PostgreSQL" in person.sees()
         queue.refuses = None
-        await person.press("s")
-        await person.waits_for("0 waiting")
+        await person.sends("s")
     assert queue.sessions[which].answers
 
 
 async def test_sending_twice_sends_once(sitting: Sitting, queue: FakeQueue) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         await person.press("enter", "1", "v")
         await person.burst(*keys("ss"))
         await person.waits_for("0 waiting")
         assert "Not sent" not in person.sees()
-    assert len(queue.sessions[which].answers) == 1
+    assert len(person.answers) == 1
     assert queue.submissions == 1
 
 
@@ -467,11 +397,8 @@ async def _type_something(person: Person) -> None:
     await person.write("half a thought")
 
 
-async def test_a_draft_waits_in_the_queue_and_is_there_on_coming_back(
-    sitting: Sitting, queue: FakeQueue
-) -> None:
-    queue.ask(STORAGE)
-    async with sitting() as person:
+async def test_a_draft_waits_in_the_queue_and_is_there_on_coming_back(sitting: Sitting) -> None:
+    async with sitting(STORAGE) as person:
         await _type_something(person)
         await person.press("escape", "escape")
         assert "draft" in await person.waits_for("1 waiting")
@@ -480,27 +407,25 @@ async def test_a_draft_waits_in_the_queue_and_is_there_on_coming_back(
 
 
 async def test_what_is_typed_is_on_disk_without_leaving(
-    sitting: Sitting, queue: FakeQueue, drafts: DraftStore
+    sitting: Sitting, drafts: DraftStore
 ) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         await _type_something(person)
 
         def kept() -> bool:
-            found = drafts.load(which)
+            found = drafts.load(person.which)
             return found is not None and found.replies[0].text == "half a thought"
 
         await person.until(kept, "the draft is on disk while the screen is open")
 
 
 async def test_what_is_typed_with_the_key_that_leaves_right_behind_it_is_kept(
-    sitting: Sitting, queue: FakeQueue, drafts: DraftStore
+    sitting: Sitting, drafts: DraftStore
 ) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         person.send(("enter", "\r"), *keys("ohalf"), ("ctrl+q", "\x11"))
         await person.until(lambda: not person.app.is_running, "the end")
-    found = drafts.load(which)
+    found = drafts.load(person.which)
     assert found is not None
     assert found.replies[0].text == "half"
 
@@ -515,8 +440,7 @@ async def test_a_draft_is_there_at_the_next_start_and_gone_once_it_is_sent(
         assert "draft" in person.sees().splitlines()[2]
         await person.press("enter")
         assert "half a thought" in person.sees()
-        await person.press("v", "s")
-        await person.waits_for("0 waiting")
+        await person.sends("v", "s")
         await person.until(lambda: drafts.load(which) is None, "the draft is dropped")
 
 

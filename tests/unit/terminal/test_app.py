@@ -56,10 +56,9 @@ async def test_the_end_is_told_with_what_was_typed_and_where_it_is_kept(
 async def test_what_is_typed_when_the_end_comes_does_not_close_the_message(
     sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         await _begin(person)
-        queue.end(which, SessionStatus.COMPLETED)
+        queue.end(person.which, SessionStatus.COMPLETED)
         await person.waits_for("This session has ended")
         await person.write("more\nand x q")
         await person.press("tab")
@@ -69,35 +68,32 @@ async def test_what_is_typed_when_the_end_comes_does_not_close_the_message(
 async def test_the_end_of_a_session_without_an_answer_yet_is_told_too(
     sitting: Sitting, queue: FakeQueue, drafts: DraftStore
 ) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         await person.press("enter")
-        queue.end(which, SessionStatus.TIMED_OUT)
+        queue.end(person.which, SessionStatus.TIMED_OUT)
         seen = await person.waits_for("This session has ended")
         assert "had chosen" not in seen
-        assert not drafts.unsent_path_of(which).exists()
+        assert not drafts.unsent_path_of(person.which).exists()
 
 
 async def test_the_end_comes_through_windows_and_keeps_the_reason_being_typed(
     sitting: Sitting, queue: FakeQueue, drafts: DraftStore
 ) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         await person.press("enter", "x")
         await person.write("because of the")
-        queue.end(which, SessionStatus.ABANDONED)
+        queue.end(person.which, SessionStatus.ABANDONED)
         seen = await person.waits_for("This session has ended")
         assert "Being typed: because of the" in seen
-        assert "because of the" in unsent(drafts, which)
+        assert "because of the" in unsent(drafts, person.which)
         await person.press("escape")
         assert "0 waiting" in person.sees()
 
 
 async def test_the_end_comes_through_the_review(sitting: Sitting, queue: FakeQueue) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         await person.press("enter", "1", "v")
-        queue.end(which, SessionStatus.COMPLETED)
+        queue.end(person.which, SessionStatus.COMPLETED)
         seen = await person.waits_for("This session has ended")
         assert "→ PostgreSQL" in seen
 
@@ -105,17 +101,16 @@ async def test_the_end_comes_through_the_review(sitting: Sitting, queue: FakeQue
 async def test_an_answer_that_comes_too_late_is_told_as_not_sent(
     sitting: Sitting, queue: FakeQueue, drafts: DraftStore
 ) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         await person.press("enter", "1", "v")
         # the other's answer is on disk; the news of it has not come yet
-        queue.sessions[which].ending = _completed(queue)
+        queue.sessions[person.which].ending = _completed(queue)
         await person.press("s")
         seen = flat(await person.waits_for("This session has ended"))
         assert "was answered elsewhere" in seen
         assert "None of your answers was sent" in seen
-    assert queue.sessions[which].answers == ()
-    assert "PostgreSQL" in unsent(drafts, which)
+    assert person.answers == ()
+    assert "PostgreSQL" in unsent(drafts, person.which)
 
 
 def _completed(queue: FakeQueue) -> SessionEnding:
@@ -125,14 +120,13 @@ def _completed(queue: FakeQueue) -> SessionEnding:
 async def test_a_draft_left_in_the_queue_is_kept_and_told_when_its_session_ends(
     sitting: Sitting, queue: FakeQueue, drafts: DraftStore
 ) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         await _begin(person)
         await person.press("escape", "escape")
-        queue.end(which, SessionStatus.TIMED_OUT)
+        queue.end(person.which, SessionStatus.TIMED_OUT)
         seen = flat(await person.waits_for("Your draft"))
         assert "has timed out" in seen
-    assert "half a thought" in unsent(drafts, which)
+    assert "half a thought" in unsent(drafts, person.which)
 
 
 async def test_a_draft_whose_session_ended_between_two_sittings_is_told_at_the_next(
@@ -193,11 +187,8 @@ async def test_if_even_that_cannot_be_kept_it_is_told_after_the_end(
     assert any("→ PostgreSQL" in one for one in person.app.drafts.lost)
 
 
-async def test_ones_own_answer_is_not_told_as_somebody_elses(
-    sitting: Sitting, queue: FakeQueue
-) -> None:
-    queue.ask(STORAGE)
-    async with sitting() as person:
+async def test_ones_own_answer_is_not_told_as_somebody_elses(sitting: Sitting) -> None:
+    async with sitting(STORAGE) as person:
         await person.press("enter", "1", "v", "s")
         seen = await person.waits_for("0 waiting")
         await person.waits_for("Sent: session")
@@ -207,9 +198,8 @@ async def test_ones_own_answer_is_not_told_as_somebody_elses(
 async def test_a_session_that_was_just_answered_elsewhere_is_not_opened(
     sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
-        queue.sessions[which].ending = _completed(queue)
+    async with sitting(STORAGE) as person:
+        queue.sessions[person.which].ending = _completed(queue)
         await person.press("enter")
         await person.waits_for("was answered elsewhere")
         await person.waits_for("0 waiting")

@@ -25,8 +25,11 @@ from agentforge_sessions.entrypoints.terminal.drafts.draft import (
     to_fields,
     write,
 )
-from agentforge_sessions.entrypoints.terminal.drafts.draft_cache import DraftCache
-from agentforge_sessions.entrypoints.terminal.drafts.draft_store import DraftStore, DraftUnreadable
+from agentforge_sessions.entrypoints.terminal.drafts.draft_store import (
+    DraftCache,
+    DraftStore,
+    DraftUnreadable,
+)
 from agentforge_sessions.questions import UserAnswer
 from agentforge_sessions.questions.rules import validate_answers
 from tests.support.filesystem import FaultyFileSystem, every_call_from

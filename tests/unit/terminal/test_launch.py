@@ -8,12 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.base.errors import ExtraMissing
 from agentforge_sessions.entrypoints.cli.main import run
-from agentforge_sessions.entrypoints.cli.output.exit_codes import exit_code_of
 from agentforge_sessions.entrypoints.terminal import (
-    NoTerminal,
-    TerminalFailed,
     drafts_directory,
 )
 from agentforge_sessions.questions import QuestionSessions
@@ -111,15 +107,3 @@ def test_a_session_that_is_not_there_is_told_before_anything_is_drawn(
 def test_drafts_are_kept_beside_the_sessions_never_among_them(tmp_path: Path) -> None:
     assert drafts_directory(tmp_path / "questions") == tmp_path / "questions-drafts"
     assert drafts_directory(Path("questions")).is_absolute()
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (ExtraMissing("`agentforge questions`", "Textual", "terminal"), 1),
-        (NoTerminal(), 2),
-        (TerminalFailed(ValueError("x"), drafts=Path("d")), 70),
-    ],
-)
-def test_each_error_leads_to_its_code(error: Exception, code: int) -> None:
-    assert exit_code_of(error) == code

@@ -10,7 +10,7 @@ from markdown_it.token import Token
 
 from agentforge_sessions.entrypoints.terminal.markdown import harmless_parser, is_too_long_to_render
 from agentforge_sessions.questions import Option, Question
-from tests.support.question_queue import CHECKS, STORAGE, FakeQueue
+from tests.support.question_queue import CHECKS, STORAGE
 from tests.unit.terminal.conftest import Sitting
 
 pytestmark = pytest.mark.anyio
@@ -38,11 +38,8 @@ x = [red]1[/red]
 """
 
 
-async def test_markdown_is_rendered_and_links_show_where_they_lead(
-    sitting: Sitting, queue: FakeQueue
-) -> None:
-    queue.ask(evolve(STORAGE, prompt=RICH))
-    async with sitting(size=(100, 60)) as person:
+async def test_markdown_is_rendered_and_links_show_where_they_lead(sitting: Sitting) -> None:
+    async with sitting(evolve(STORAGE, prompt=RICH), size=(100, 60)) as person:
         await person.press("enter")
         seen = await person.waits_for("a chart")
     assert "Choose well, as List<String> and <b>HTML</b> stay as they are" in seen
@@ -60,16 +57,13 @@ HOSTILE = (
 )
 
 
-async def test_nothing_in_a_prompt_reaches_the_terminal_but_letters(
-    sitting: Sitting, queue: FakeQueue
-) -> None:
+async def test_nothing_in_a_prompt_reaches_the_terminal_but_letters(sitting: Sitting) -> None:
     question = Question(
         title=HOSTILE,
         prompt=HOSTILE,
         options=(Option(label=HOSTILE, description=HOSTILE), Option(label="b")),
     )
-    queue.ask(question)
-    async with sitting() as person:
+    async with sitting(question) as person:
         await person.press("enter")
         seen = person.sees()
         await person.press("1", "v")
@@ -99,12 +93,9 @@ def test_no_token_of_any_document_holds_anything_that_acts(source: str) -> None:
         assert token.type not in {"link_open", "link_close", "image", "html_inline", "html_block"}
 
 
-async def test_a_long_prompt_scrolls_and_says_how_much_is_below(
-    sitting: Sitting, queue: FakeQueue
-) -> None:
+async def test_a_long_prompt_scrolls_and_says_how_much_is_below(sitting: Sitting) -> None:
     lines = "\n\n".join(f"Paragraph {number}." for number in range(60))
-    queue.ask(evolve(STORAGE, prompt=lines), CHECKS)
-    async with sitting() as person:
+    async with sitting(evolve(STORAGE, prompt=lines), CHECKS) as person:
         await person.press("enter")
         seen = await person.waits_for("more lines: PgDn")
         assert "Paragraph 0." in seen
@@ -118,12 +109,11 @@ async def test_a_long_prompt_scrolls_and_says_how_much_is_below(
 
 
 async def test_a_prompt_of_very_many_lines_is_shown_as_written_and_at_once(
-    sitting: Sitting, queue: FakeQueue
+    sitting: Sitting,
 ) -> None:
     prompt = "\n".join(f"- **item** {number}" for number in range(1500))
     assert is_too_long_to_render(prompt)
-    queue.ask(evolve(STORAGE, prompt=prompt))
-    async with sitting() as person:
+    async with sitting(evolve(STORAGE, prompt=prompt)) as person:
         await person.press("enter")
         seen = await person.waits_for("- **item** 0")
         assert "shown as it was written" in seen
@@ -132,12 +122,11 @@ async def test_a_prompt_of_very_many_lines_is_shown_as_written_and_at_once(
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 16), (200, 60), (40, 12)])
-async def test_it_can_be_used_in_any_size(
-    sitting: Sitting, queue: FakeQueue, size: tuple[int, int]
-) -> None:
+async def test_it_can_be_used_in_any_size(sitting: Sitting, size: tuple[int, int]) -> None:
     long = Option(label="A label that goes on " * 4, description="So does what it means. " * 6)
-    queue.ask(evolve(STORAGE, options=(*STORAGE.options, long)), CHECKS)
-    async with sitting(size=size) as person:
+    async with sitting(
+        evolve(STORAGE, options=(*STORAGE.options, long)), CHECKS, size=size
+    ) as person:
         await person.press("enter", "4")
         assert "(•) 4 A label" in person.sees()
         await person.press("v")
@@ -146,20 +135,16 @@ async def test_it_can_be_used_in_any_size(
         assert "(•) 4 A label" in person.sees()
 
 
-async def test_a_terminal_that_changes_its_size_keeps_what_is_seen(
-    sitting: Sitting, queue: FakeQueue
-) -> None:
-    queue.ask(STORAGE)
-    async with sitting(size=(120, 40)) as person:
+async def test_a_terminal_that_changes_its_size_keeps_what_is_seen(sitting: Sitting) -> None:
+    async with sitting(STORAGE, size=(120, 40)) as person:
         await person.press("enter", "1")
         await person.pilot.resize_terminal(50, 18)
         await person.waits_for(lambda seen: max(map(len, seen.splitlines())) <= 50)
         await person.waits_for("(•) 1 PostgreSQL")
 
 
-async def test_states_are_told_without_colour(sitting: Sitting, queue: FakeQueue) -> None:
-    queue.ask(STORAGE, CHECKS, STORAGE, STORAGE)
-    async with sitting() as person:
+async def test_states_are_told_without_colour(sitting: Sitting) -> None:
+    async with sitting(STORAGE, CHECKS, STORAGE, STORAGE) as person:
         await person.press("enter", "1", "enter", "1", "3", "right", "e", "enter")
         seen = person.sees()
     assert "✓ 1 Storage   · 2 Checks   ? 3 Storage   ▸ 4 Storage" in seen, "each has its own sign"

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from agentforge_sessions.entrypoints.terminal.question_queue import WaitingSession
-from agentforge_sessions.entrypoints.terminal.screens.queue_view import cursor_after, row_text
+from agentforge_sessions.entrypoints.terminal.screens.queue_screen import cursor_after, row_text
 from agentforge_sessions.questions import Option, Question, SessionStatus
 from tests.support.question_queue import CHECKS, START, STORAGE, FakeQueue, session_id
 from tests.unit.terminal.conftest import Sitting
@@ -90,25 +90,23 @@ async def test_a_thousand_sessions_are_walked_with_keys(sitting: Sitting, queue:
 async def test_a_session_is_rejected_from_the_queue_with_a_reason(
     sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         await person.press("x")
         await person.write("not now")
         await person.press("enter")
         await person.waits_for("0 waiting")
-    assert queue.ended(which) == (SessionStatus.REJECTED, "not now")
+    assert queue.ended(person.which) == (SessionStatus.REJECTED, "not now")
 
 
 async def test_a_rejection_may_go_without_a_reason_and_may_be_called_off(
     sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         await person.press("x", "escape")
-        assert queue.sessions[which].ending is None
+        assert queue.sessions[person.which].ending is None
         await person.press("x", "enter")
         await person.waits_for("0 waiting")
-    ending = queue.sessions[which].ending
+    ending = queue.sessions[person.which].ending
     assert ending is not None
     assert ending.reason is None
 
@@ -125,8 +123,7 @@ async def test_hostile_titles_are_shown_as_plain_text(sitting: Sitting, queue: F
 async def test_a_session_that_is_slow_to_open_opens_though_a_key_lost_its_patience(
     sitting: Sitting, queue: FakeQueue
 ) -> None:
-    queue.ask(STORAGE)
-    async with sitting(patience_s=0.05) as person:
+    async with sitting(STORAGE, patience_s=0.05) as person:
         queue.readable.clear()
         person.send(("enter", "\r"), ("down", None))
         await person.pilot.pause()
@@ -139,8 +136,7 @@ async def test_a_session_that_is_slow_to_open_opens_though_a_key_lost_its_patien
 async def test_leaving_while_a_session_is_opened_ends_without_a_fault(
     sitting: Sitting, queue: FakeQueue
 ) -> None:
-    queue.ask(STORAGE)
-    async with sitting() as person:
+    async with sitting(STORAGE) as person:
         queue.readable.clear()
         person.send(("enter", "\r"), ("down", None))
         await person.pilot.pause()

@@ -48,8 +48,7 @@ def test_a_long_folder_loses_its_beginning_and_whatever_is_no_text() -> None:
 async def test_the_clock_runs_and_the_time_left_runs_out(
     sitting: Sitting, queue: FakeQueue
 ) -> None:
-    queue.ask(STORAGE, waited_s=65, limit_s=600)
-    async with sitting() as person:
+    async with sitting(STORAGE, waited_s=65, limit_s=600) as person:
         assert "time left" in person.sees()
         assert "8:55" in person.sees()
         queue.now += timedelta(seconds=5)
@@ -60,9 +59,8 @@ async def test_the_clock_runs_and_the_time_left_runs_out(
         await person.waits_for("waiting 2:05 · 7:55 left")
 
 
-async def test_without_a_limit_there_is_no_time_left(sitting: Sitting, queue: FakeQueue) -> None:
-    queue.ask(STORAGE, waited_s=65)
-    async with sitting() as person:
+async def test_without_a_limit_there_is_no_time_left(sitting: Sitting) -> None:
+    async with sitting(STORAGE, waited_s=65) as person:
         assert "left" not in person.sees()
         await person.press("enter")
         assert "waiting 1:05" in person.sees()
@@ -159,11 +157,8 @@ async def test_messages_cover_nothing(sitting: Sitting, queue: FakeQueue) -> Non
         assert "Everything works without a mouse." in seen
 
 
-async def test_at_most_three_messages_are_shown_each_once(
-    sitting: Sitting, queue: FakeQueue
-) -> None:
-    queue.ask(STORAGE)
-    async with sitting() as person:
+async def test_at_most_three_messages_are_shown_each_once(sitting: Sitting) -> None:
+    async with sitting(STORAGE) as person:
         for text in ("one", "two", "two", "three", "four"):
             person.app.say(f"Message {text}")
         await person.waits_for("Message four")
@@ -188,11 +183,12 @@ async def test_one_key_leads_to_the_next_session_and_one_back(
         assert f"▸ {third[:8]}" in await person.waits_for("3 waiting")
 
 
-async def test_with_no_other_session_it_stays(sitting: Sitting, queue: FakeQueue) -> None:
-    which = queue.ask(STORAGE)
-    async with sitting() as person:
+async def test_with_no_other_session_it_stays(sitting: Sitting) -> None:
+    async with sitting(STORAGE) as person:
         await person.press("enter", "3", "]")
-        assert f"session {which[:8]}" in await person.waits_for("No other session is waiting.")
+        assert f"session {person.which[:8]}" in await person.waits_for(
+            "No other session is waiting."
+        )
         assert "(•) 3 Redis" in person.sees()
 
 

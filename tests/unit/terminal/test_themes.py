@@ -121,9 +121,8 @@ async def test_all_text_of_all_screens_has_the_contrast_that_it_needs(
     assert {where: found for where, found in seen.items() if found} == {}
 
 
-async def test_one_key_changes_the_colours_in_a_circle(sitting: Sitting, queue: FakeQueue) -> None:
-    queue.ask(STORAGE)
-    async with sitting(theme=ThemeName.LIGHT) as person:
+async def test_one_key_changes_the_colours_in_a_circle(sitting: Sitting) -> None:
+    async with sitting(STORAGE, theme=ThemeName.LIGHT) as person:
         assert person.app.theme == "light"
         assert person.app.current_theme.dark is False
         await person.press("t")

@@ -17,7 +17,7 @@ from agentforge_sessions.entrypoints.ui.app import application
 from agentforge_sessions.entrypoints.ui.live import Live
 from agentforge_sessions.entrypoints.ui.places import UiPlaces
 from agentforge_sessions.entrypoints.ui.services import UiServices
-from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness import SessionContext, SessionManager, SessionStore
 from agentforge_sessions.questions import Asker, Question, QuestionsConfig, QuestionSessions
 from tests.support.clock import FakeClock
 from tests.support.questions import QUESTIONS
@@ -47,6 +47,11 @@ class Site:
         manager = SessionManager(SessionStore(self.base), clock=self.clock)
         manager.open(session_id)
         return manager
+
+    def session(self, session_id: str) -> SessionContext:
+        found = SessionStore(self.base).load(session_id)
+        assert found is not None
+        return found
 
     def ask(self, *questions: Question, session_id: str | None = None) -> str:
         place = None if session_id is None else (self.base / session_id).absolute()
@@ -93,3 +98,8 @@ def make_site(tmp_path: Path) -> Iterator[Callable[..., Site]]:
 @pytest.fixture
 def site(make_site: Callable[..., Site]) -> Site:
     return make_site()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"

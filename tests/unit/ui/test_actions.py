@@ -19,8 +19,7 @@ def test_a_session_is_paused_with_its_reason(site: Site) -> None:
     done = site.post(f"/do/sessions/{one}/pause", reason=" till tomorrow ")
     assert done.status_code == 200
     assert json.loads(done.headers["HX-Trigger"])["done"]["say"].startswith("The session is paused")
-    session = site.lead(one).current_session
-    assert session is not None
+    session = site.session(one)
     assert session.state is SessionState.PAUSED
     assert session.history[-1].details == "till tomorrow"
 
@@ -29,8 +28,7 @@ def test_a_session_is_aborted_and_its_budget_extended(site: Site) -> None:
     one = site.begin()
     assert site.post(f"/do/sessions/{one}/extend", tokens="12,000").status_code == 200
     assert site.post(f"/do/sessions/{one}/abort").status_code == 200
-    session = site.lead(one).current_session
-    assert session is not None
+    session = site.session(one)
     assert session.state is SessionState.ABORTED
     assert session.token_budget.total_budget == 112_000
 
@@ -55,8 +53,7 @@ def test_an_action_is_done_on_what_another_process_saved_meanwhile(
     site = make_site(observers=[observer])
     one = site.begin()
     assert site.post(f"/do/sessions/{one}/extend", tokens="5").status_code == 200
-    session = site.lead(one).current_session
-    assert session is not None
+    session = site.session(one)
     assert session.token_budget.tokens_used == 10
     assert session.token_budget.total_budget == 100_005
 
@@ -67,9 +64,7 @@ def test_what_is_no_number_of_tokens_is_said_beside_the_field(site: Site, tokens
     refused = site.post(f"/do/sessions/{one}/extend", tokens=tokens)
     assert refused.status_code == 422
     assert "whole number of 1 or more" in refused.text
-    session = site.lead(one).current_session
-    assert session is not None
-    assert session.revision == 1
+    assert site.session(one).revision == 1
 
 
 @pytest.mark.parametrize("name", ["rewind", "fork"])
@@ -95,8 +90,7 @@ def test_a_session_goes_back_and_is_forked_at_a_checkpoint(site: Site) -> None:
     forked = site.post(f"/do/sessions/{one}/fork", checkpoint="1", tokens="500")
     assert forked.status_code == 200
     go = json.loads(forked.headers["HX-Trigger"])["done"]["go"]
-    child = site.lead(go.removeprefix("/sessions/")).current_session
-    assert child is not None
+    child = site.session(go.removeprefix("/sessions/"))
     assert child.token_budget.total_budget == 500
 
 
@@ -130,9 +124,7 @@ def test_asking_with_get_changes_nothing(site: Site, name: str) -> None:
     one = site.begin()
     found = site.get(f"/do/sessions/{one}/{name}?tokens=5&checkpoint=1")
     assert found.status_code in {404, 405}
-    session = site.lead(one).current_session
-    assert session is not None
-    assert session.revision == 1
+    assert site.session(one).revision == 1
 
 
 def test_the_form_of_a_foreign_page_changes_nothing(site: Site) -> None:
@@ -147,9 +139,7 @@ def test_the_form_of_a_foreign_page_changes_nothing(site: Site) -> None:
         ):
             refused = site.client.post(path, data={"reason": "x"}, headers=headers)
             assert refused.status_code in {401, 403}, headers
-    session = site.lead(one).current_session
-    assert session is not None
-    assert session.revision == 1
+    assert site.session(one).revision == 1
     assert [one.session_id for one in site.questions.pending()] == [asked]
 
 
@@ -164,9 +154,7 @@ def test_read_only_there_is_no_address_that_changes_anything(
         f"/do/questions/{asked}/reject",
     ):
         assert site.post(path, tokens="5", checkpoint="1").status_code in {404, 405}
-    session = site.lead(one).current_session
-    assert session is not None
-    assert session.revision == 1
+    assert site.session(one).revision == 1
     assert [one.session_id for one in site.questions.pending()] == [asked]
 
 
@@ -191,9 +179,7 @@ def test_a_form_with_too_much_in_it_is_refused(site: Site) -> None:
         headers={"X-Agentforge-Key": KEY, "Origin": ORIGIN},
     )
     assert refused.status_code == 422
-    session = site.lead(one).current_session
-    assert session is not None
-    assert session.revision == 1
+    assert site.session(one).revision == 1
 
 
 def test_what_the_page_does_is_told_to_those_who_observe(make_site: Callable[..., Site]) -> None:

@@ -143,11 +143,6 @@ class Echo(asyncio.Protocol):
         self.transport.write(data)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @asynccontextmanager
 async def listening(room: ConnectionRoom, host: str = "127.0.0.1") -> AsyncIterator[int]:
     loop = asyncio.get_running_loop()

@@ -17,11 +17,6 @@ from tests.support.questions import QUESTIONS
 from tests.unit.ui.conftest import Site
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.anyio
 async def test_a_page_is_told_its_own_topics_together() -> None:
     listener = Listener(frozenset({"sessions", "questions"}))

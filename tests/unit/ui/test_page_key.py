@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from agentforge_sessions.entrypoints.loopback import CODE_LIFETIME_S, PageKey
-from agentforge_sessions.entrypoints.ui.browser import in_browser
+from agentforge_sessions.entrypoints.ui.launch import in_browser
 from tests.support.page_address import code_of
 from tests.unit.ui.conftest import KEY, ORIGIN, PAGE_KEY, Site
 

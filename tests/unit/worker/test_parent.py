@@ -6,16 +6,20 @@ import errno
 import io
 import os
 import threading
+from collections.abc import Callable
+from typing import BinaryIO
 
-from agentforge_sessions.entrypoints.worker.parent import Parent
+from agentforge_sessions.entrypoints.worker.process import Parent
+
+
+def parent_of(given: BinaryIO, interrupt: Callable[[], None] = lambda: None) -> Parent:
+    return Parent(given, io.BytesIO(), grace_s=3600.0, interrupt=interrupt, end=lambda _code: None)
 
 
 def test_what_the_worker_asks_is_heard_in_order_until_it_has_ended() -> None:
     given = io.BytesIO(b'{"run": "a", "job": 1}\n{"run": "b", "job": 2}\n')
     interrupted = threading.Event()
-    parent = Parent(
-        given, io.BytesIO(), grace_s=3600.0, interrupt=interrupted.set, end=lambda _code: None
-    )
+    parent = parent_of(given, interrupted.set)
     assert [one["run"] for one in parent.asked()] == ["a", "b"]
     assert parent.has_ended
     assert interrupted.wait(60)
@@ -37,9 +41,7 @@ def test_what_does_not_stop_once_the_worker_has_ended_is_ended() -> None:
 
 def test_a_line_that_is_no_message_is_the_end() -> None:
     given = io.BytesIO(b'garbage\n{"run": "a", "job": 1}\n')
-    parent = Parent(
-        given, io.BytesIO(), grace_s=3600.0, interrupt=lambda: None, end=lambda _code: None
-    )
+    parent = parent_of(given)
     assert list(parent.asked()) == []
 
 
@@ -48,9 +50,7 @@ def test_a_stream_that_can_not_be_read_is_the_end() -> None:
         def __next__(self) -> bytes:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    parent = Parent(
-        Broken(), io.BytesIO(), grace_s=3600.0, interrupt=lambda: None, end=lambda _code: None
-    )
+    parent = parent_of(Broken())
     assert list(parent.asked()) == []
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.entrypoints.worker.parent import Parent
-from agentforge_sessions.entrypoints.worker.process import serve
+from agentforge_sessions.entrypoints.worker.process import Parent, serve
 from agentforge_sessions.fleet.workers.messages import encode
 
 

@@ -33,7 +33,6 @@ from agentforge_sessions.workflows.agents.port import (
     AgentUnavailable,
 )
 from agentforge_sessions.workflows.errors import NotAWorkflowSession
-from agentforge_sessions.workflows.gate_port import GateUnavailable
 from agentforge_sessions.workflows.job import WORKFLOW_NAME
 from tests.support.agents import (
     GOOD,
@@ -119,13 +118,6 @@ def test_one_runner_begins_any_number_of_sessions(ground: AgentGround) -> None:
     assert len(set(begun)) == 3
 
 
-def test_nothing_is_begun_where_gates_can_not_run(ground: AgentGround) -> None:
-    ground.gates.problem = "no pytest"
-    with pytest.raises(GateUnavailable):
-        ground.worker().begin(tdflow_work())
-    assert SessionStore(ground.base).list_sessions() == []
-
-
 # --- outcome ----------------------------------------------------------------------------------
 
 
@@ -208,32 +200,34 @@ def test_session_waits_for_its_questions_until_their_answers_are_taken(
     assert (done.state, done.waiting_for) == (SessionState.COMPLETED, None)
 
 
-def test_session_that_fails_after_its_answers_waits_for_no_answer(ground: AgentGround) -> None:
-    ground.agent, ground.person = asking(("This",))
-    ground.agent.script = {**GOOD, "green": [ASKS, block("adder.py", WRONG)]}
+@pytest.mark.parametrize(
+    ("answers", "then", "words", "waiting_for"),
+    [
+        ([("This",)], block("adder.py", WRONG), "failed at attempt 3 of 3", None),
+        ([rejected(reason="no time")], block("adder.py", WRONG), "failed at attempt", None),
+        (
+            [("This",)],
+            AgentUnavailable(agent="scripted", problem="there is no key"),
+            "there is no key",
+            None,
+        ),
+        ([("This",), None], ASKS, "waiting for an answer", "q-2"),
+    ],
+    ids=["fails after the answer", "fails after a rejection", "stops", "asks once more"],
+)
+def test_session_waits_only_for_questions_without_an_answer(
+    ground: AgentGround,
+    answers: list[tuple[str, ...] | QuestionEnded | None],
+    then: object,
+    words: str,
+    waiting_for: str | None,
+) -> None:
+    ground.agent, ground.person = asking(*answers)
+    ground.agent.script = {**GOOD, "green": [ASKS, then]}  # type: ignore[list-item]
     outcome = ground.start()
-    assert (outcome.state, outcome.waiting_for) == (SessionState.PAUSED, None)
-
-
-def test_session_whose_questions_were_rejected_waits_for_no_answer(ground: AgentGround) -> None:
-    ground.agent, ground.person = asking(rejected(reason="no time"))
-    ground.agent.script = {**GOOD, "green": [ASKS, block("adder.py", WRONG)]}
-    assert ground.start().waiting_for is None
-
-
-def test_session_that_asks_once_more_waits_for_the_second_questions(ground: AgentGround) -> None:
-    ground.agent, ground.person = asking(("This",), None)
-    ground.agent.script = {**GOOD, "green": [ASKS]}
-    assert ground.start().waiting_for == "q-2"
-
-
-def test_session_that_stops_after_its_answers_waits_for_no_answer(ground: AgentGround) -> None:
-    ground.agent, ground.person = asking(("This",))
-    missing = AgentUnavailable(agent="scripted", problem="there is no key")
-    ground.agent.script = {**GOOD, "green": [ASKS, missing]}
-    outcome = ground.start()
-    assert "there is no key" in (outcome.reason or "")
-    assert outcome.waiting_for is None
+    assert outcome.state is SessionState.PAUSED
+    assert words in (outcome.reason or "")
+    assert outcome.waiting_for == waiting_for
 
 
 def test_session_whose_approval_was_refused_waits_for_no_answer(ground: AgentGround) -> None:

@@ -18,7 +18,7 @@ from agentforge_sessions.workflows.gate_port import (
 )
 from agentforge_sessions.workflows.gates.command_gates import read_base, run_command_gate
 from agentforge_sessions.workflows.gates.gates import run_gate
-from agentforge_sessions.workflows.gates.suite_outcomes import Outcomes
+from agentforge_sessions.workflows.gates.test_reports import Outcomes
 from agentforge_sessions.workflows.gates.verdict import GateInput, Verdict
 from agentforge_sessions.workflows.workflow import Gate
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.workflows.gates.junit_report import MAX_REPORT_BYTES, read_junit
-from agentforge_sessions.workflows.gates.suite_outcomes import Outcome, UnreadableReport, gathered
-from agentforge_sessions.workflows.gates.tap_report import read_tap
+from agentforge_sessions.workflows.gates.report_formats import (
+    MAX_REPORT_BYTES,
+    read_junit,
+    read_tap,
+)
+from agentforge_sessions.workflows.gates.test_reports import Outcome, UnreadableReport, gathered
 
 PASSED, SKIPPED, FAILED, ERROR = Outcome
 

@@ -15,9 +15,12 @@ from agentforge_sessions.workflows.prompts.context import (
     RulesTooLong,
     gather_context,
 )
-from agentforge_sessions.workflows.prompts.context_folder import MAX_FILE_BYTES, ContextFolder
-from agentforge_sessions.workflows.prompts.file_tree import tree_text
-from agentforge_sessions.workflows.prompts.left_out_files import looks_secret
+from agentforge_sessions.workflows.prompts.context_folder import (
+    MAX_FILE_BYTES,
+    ContextFolder,
+    looks_secret,
+)
+from agentforge_sessions.workflows.prompts.project_outline import tree_text
 
 SECRET = "only-for-the-owner"
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n"

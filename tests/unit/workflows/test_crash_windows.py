@@ -144,60 +144,6 @@ def test_worker_after_worker_may_die_and_the_session_is_finished(ground: Ground,
     assert deaths
 
 
-def resumed_after(ground: Ground, workflow: Workflow, action: str, count: int = 1) -> str:
-    """Kill a worker right after the save that recorded `action`; return the session."""
-
-    class AtTheSave(DyingFileSystem):
-        def fsync(self, fd: int) -> None:  # type: ignore[override]
-            super().fsync(fd)
-            session_id = ground.only_session()
-            session = SessionStore(ground.base).load(session_id) if session_id else None
-            if session and [e.action for e in session.history].count(action) == count:
-                self.dead = True
-                raise Killed
-
-    with pytest.raises(Killed):
-        ground.worker(fs=AtTheSave()).start(workflow)
-    session_id = ground.only_session()
-    assert session_id is not None
-    assert ground.actions(session_id)[-1][0] == action
-    return session_id
-
-
-def test_killed_after_a_result_and_before_the_advance_does_not_run_the_phase_again(
-    ground: Ground,
-) -> None:
-    session_id = resumed_after(ground, PLAIN, "phase_succeeded")
-    ground.worker().resume(session_id)
-    assert (ground.workspace(session_id) / "log").read_text() == "red."
-    assert len(ground.executor.codes) == 3
-
-
-def test_killed_after_the_last_result_only_completes(ground: Ground) -> None:
-    session_id = resumed_after(ground, PLAIN, "phase_succeeded", count=3)
-    ran = len(ground.executor.codes)
-    outcome = ground.worker().resume(session_id)
-    assert outcome.state is SessionState.COMPLETED
-    assert outcome.phases_done == ("red", "green", "last")
-    assert len(ground.executor.codes) == ran
-
-
-def test_killed_after_the_creation_places_the_inputs(ground: Ground) -> None:
-    session_id = resumed_after(ground, PLAIN, "session_created")
-    assert not (ground.workspace(session_id) / "b").exists()
-    ground.worker().resume(session_id)
-    assert (ground.workspace(session_id) / "b").read_text() == "b"
-
-
-def test_killed_after_a_failure_and_before_the_pause_begins_the_next_attempt_when_resumed(
-    ground: Ground,
-) -> None:
-    session_id = resumed_after(ground, FAILING, "phase_failed")
-    outcome = ground.worker().resume(session_id)
-    assert outcome.state is SessionState.COMPLETED
-    assert outcome.attempts["second"] == 2
-
-
 def test_killed_after_the_last_allowed_failure_is_paused_and_refused_when_resumed(
     ground: Ground,
 ) -> None:
@@ -206,7 +152,21 @@ def test_killed_after_the_last_allowed_failure_is_paused_and_refused_when_resume
         workflow_type="t",
         phases=[Phase(name="only", gate=Script(code="exit 1"), max_attempts=1)],
     )
-    session_id = resumed_after(ground, workflow, "phase_failed")
+
+    class AtTheSave(DyingFileSystem):
+        """Kills a worker right after the save that recorded the failure."""
+
+        def fsync(self, fd: int) -> None:  # type: ignore[override]
+            super().fsync(fd)
+            session_id = ground.only_session()
+            if session_id and "phase_failed" in dict(ground.actions(session_id)):
+                self.dead = True
+                raise Killed
+
+    with pytest.raises(Killed):
+        ground.worker(fs=AtTheSave()).start(workflow)
+    session_id = ground.diary.session_id
+    assert ground.actions(session_id)[-1][0] == "phase_failed"
     with pytest.raises(AttemptsExhausted):
         ground.worker().resume(session_id)
     assert ground.actions(session_id)[-1] == ("session_paused", "only")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.workflows.documents.module_signatures import (
+from agentforge_sessions.workflows.prompts.project_outline import (
     imported_modules,
     parse_module,
     signatures,

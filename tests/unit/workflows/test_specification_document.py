@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.workflows.documents.component_files import is_test_path
 from agentforge_sessions.workflows.documents.specification import (
     InvalidSpecification,
     UnknownComponent,
+    is_test_path,
 )
 from agentforge_sessions.workflows.documents.specification_document import (
     load_specification,

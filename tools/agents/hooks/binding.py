@@ -31,10 +31,9 @@ from ...base.files import (
 )
 from ...base.files.atomic_file import random_token
 from ...base.identifiers import is_session_id, is_workspace_name
-from ..programs.hook_event import HookEvent, Moment
+from ..programs.hook_event import HookEvent, Moment, Spent
 from ..programs.meter import Meter, object_of
-from ..programs.spent import Spent
-from ..programs.transcript import has_read_all, read_files
+from ..programs.registry import has_read_all, read_files
 from .session_place import Place
 
 FOLDER: Final = "conversations"

@@ -275,8 +275,7 @@ class _Call:
         self, binding: Binding, place: Place
     ) -> tuple[Recorded | None, SessionContext | None, WriteError | None]:
         """Change the session; return the outcome, the session, and the error if saving failed."""
-        from .changes import change_session
-        from .recording import record
+        from .recording import change_session, record
 
         event, edited = self._event, self._edited()
         summary = binding.meter.summary if binding.meter.summary != binding.summary else ""

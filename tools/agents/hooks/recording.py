@@ -1,10 +1,10 @@
-"""Record an agent program's event in its session; pure except for changing that session."""
+"""Record an agent program's event in its session, and save the session."""
 
 # Annotations are evaluated here: as strings, each field's would have to be compiled.
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...harness.domain.history_events import (
     BUDGET_CAUSE,
@@ -22,14 +22,18 @@ from ...harness.domain.history_events import (
 )
 from ...harness.domain.session_checks import MAX_GOAL_CHARS, MAX_PATH_CHARS, storable
 from ...harness.session_domain import SessionContext, SessionState
-from ..programs.hook_event import AskedQuestion, HookEvent, Moment
-from ..programs.spent import Spent
+from ..programs.hook_event import AskedQuestion, HookEvent, Moment, Spent
+
+if TYPE_CHECKING:
+    from ...harness.session_ports import LocalSessions
 
 MAX_TEXT_CHARS: Final = 8_000
 """How much of a prompt, a last message or a summary is stored: its beginning and its end."""
 _OUTCOMES: Final = {"completed": "answered"}
 """Outcomes whose name differs from the question's status."""
 _LEAST_OF_AN_ID: Final = 8
+_ROUNDS: Final = 8
+"""How often a change is tried while other processes save the session."""
 _NOTHING_NEW: Final = frozenset({"checkpoint", "agent_usage", "agent_started"})
 
 
@@ -278,3 +282,39 @@ def kept_text(text: str) -> str:
         half = MAX_TEXT_CHARS // 2
         text = f"{text[:half]}\n…\n{text[-half + 3 :]}"
     return storable(text.strip())
+
+
+def change_session(
+    sessions: "LocalSessions", session_id: str, change: Callable[[SessionContext], bool]
+) -> SessionContext | None:
+    """Change a session, and save it if the change asks for that.
+
+    `change` changes the loaded session and returns whether to save it; it is called again with the
+    newer session if another process saved meanwhile.
+
+    Returns:
+        The session as it is stored now; None if it does not exist or `change` was not called.
+
+    Raises:
+        SessionConflict: Other processes saved it at every try.
+        SessionCorrupted: Its file can't be read as a session.
+        WriteError: It could not be saved.
+    """
+    from ...base.event_log import get_logger  # a call that records nothing does not need these
+    from ...harness.events.session_events import SessionEvents
+    from ...harness.services.session_recording import SessionChanges
+
+    changes = SessionChanges(sessions, SessionEvents(get_logger("agentforge.session")))
+    last: list[tuple[SessionContext, bool]] = []
+
+    def noted(session: SessionContext) -> bool:
+        changed = change(session)
+        last[:] = [(session, changed)]
+        return changed
+
+    for _ in range(_ROUNDS):
+        last.clear()
+        saved = changes.change_elsewhere(session_id, noted)
+        if saved or not last or not last[0][1]:
+            break
+    return last[0][0] if last else None

@@ -88,8 +88,6 @@ class Place:
             before = self.mark(session_id)
             session = self.sessions.load(session_id)
             return before if session is not None and session.revision == revision else []
-        from .session_heads import head_of  # not needed if nothing changed
-
         found = head_of(self.base, session_id)
         is_same = found is not None and found[0].revision == revision
         return _identity(found[1]) if found is not None and is_same else []
@@ -98,8 +96,6 @@ class Place:
         """Return a session's head without reading the rest; None if that is not possible."""
         if self._store is not None:
             return None
-        from .session_heads import head_of
-
         found = head_of(self.base, session_id)
         return None if found is None else found[0]
 
@@ -111,3 +107,28 @@ class Place:
 
 def _identity(found: os.stat_result) -> list[int]:
     return [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def head_of(base: Path | str, session_id: str) -> "tuple[SessionHead, os.stat_result] | None":
+    """Return a session's head and its file's status, both of the same moment.
+
+    None means that the file can't be opened, or does not have exactly the form that we write.
+    """
+    from ...base.files import OsFileSystem  # not needed if nothing changed
+    from ...base.files.filesystem import READ_FLAGS, close_reader
+    from ...harness.session_layout import SESSION_FILE
+    from ...harness.store.session_reader import read_head
+
+    fs = OsFileSystem()
+    try:
+        fd = fs.open(os.path.join(base, session_id, SESSION_FILE), READ_FLAGS)
+    except OSError:
+        return None
+    try:
+        status = fs.fstat(fd)
+        head = read_head(fs, fd, session_id, status.st_size)
+    except OSError:
+        return None
+    finally:
+        close_reader(fs, fd)
+    return None if head is None else (head, status)

@@ -12,9 +12,8 @@ from ...base.files import DurableError
 from ...harness.session_domain import SessionContext
 from ..programs.hook_event import HookEvent, Moment
 from .binding import BindingFile, conversations_of
-from .changes import change_session
 from .edited_files import edited_files
-from .recording import record
+from .recording import change_session, record
 from .session_place import Place
 
 

@@ -1,22 +1,41 @@
-"""The project's own check of a turn's end, if the configuration names one."""
+"""The project's own check of a turn's end, if the configuration names one: run, and recorded."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...base.clock import Clock, utc_now
 from ...harness.domain.history_events import AgentGateJudged
 from ...harness.session_domain import SessionContext
 from ..programs.hook_event import NOTHING, HookEvent, HookReply
-from .changes import change_session
 from .messages import not_done
-from .recording import gates_since_prompt, kept_text
+from .recording import change_session, gates_since_prompt, kept_text
 from .settings import read_settings
 
 if TYPE_CHECKING:
     from ...harness.session_ports import LocalSessions
+
+
+EVIDENCE_CHARS: Final = 4_000
+_EVIDENCE_BYTES: Final = 4 * EVIDENCE_CHARS
+
+
+class GateResult(NamedTuple):
+    """The result of the command.
+
+    Attributes:
+        passed: Whether its exit code was 0.
+        summary: The result in one line.
+        evidence: The end of its output; empty if it passed.
+    """
+
+    passed: bool
+    summary: str
+    evidence: str
 
 
 def judge_turn(
@@ -39,8 +58,6 @@ def judge_turn(
     number = gates_since_prompt(session) + 1
     if number > settings.gate_rounds:
         return NOTHING
-    from .gate import run_gate  # slow to load: it can run programs
-
     result = run_gate(
         settings.gate,
         data_folder.parent,
@@ -69,3 +86,53 @@ def judge_turn(
         return NOTHING
     most = settings.gate_rounds
     return HookReply(go_on=not_done(result.summary, result.evidence, number=number, most=most))
+
+
+def run_gate(
+    command: str, folder: Path, *, timeout_s: float, environment: Mapping[str, str]
+) -> GateResult | None:
+    """Run a command in a folder, without a shell.
+
+    Returns:
+        How it ended, or None if it can't be run; that does not send the agent back to work.
+    """
+    import shlex  # what can run programs is slow to load, and few configurations name a check
+    import signal
+    import subprocess
+    import tempfile
+
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return None
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = subprocess.Popen(  # noqa: S603 (the command is the configuration's)
+                words,
+                cwd=folder,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except (OSError, ValueError, IndexError):
+            return None
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if code == 0:
+            return GateResult(True, f"{command}: passed", "")
+        how = f"no end after {timeout_s:g} s" if code is None else f"exit code {code}"
+        return GateResult(False, f"{command}: {how}", _end_of(output.fileno()))
+
+
+def _end_of(fd: int) -> str:
+    size = os.fstat(fd).st_size
+    data = os.pread(fd, _EVIDENCE_BYTES, max(0, size - _EVIDENCE_BYTES))
+    return data.decode("utf-8", "replace")[-EVIDENCE_CHARS:].strip()

@@ -7,11 +7,13 @@ examined: one that has a summary and no briefing gets the briefing again.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from .hook_event import BRIEFED, SENT_ON, HookEvent, HookReply, Moment, begun_event, text_of
+from .meter import Meter, count_of, names_in, read_new_lines, str_of
 
 NAME: Final = "gemini"
 COMMAND: Final = "gemini"
@@ -35,6 +37,8 @@ _CONTEXT: Final = re.compile(r"\A\s*<hook_context>.*?</hook_context>\s*", re.DOT
 _NO_TEXT: Final = "[no response text]"
 _SNAPSHOT: Final = "<state_snapshot>"
 _SNAPSHOT_END: Final = "</state_snapshot>"
+_MAX_FILES: Final = 1000
+_SHORT_ID: Final = 8
 
 
 def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
@@ -119,3 +123,34 @@ def _briefed(event: HookEvent, briefing: str) -> dict[str, Any]:
     *before, (role, content) = event.request
     messages = [*before, (role, f"{content}\n\n{briefing}")]
     return {"messages": [{"role": one, "content": text} for one, text in messages]}
+
+
+def read(files: list[str], meter: Meter) -> None:
+    """Read what Gemini CLI wrote of the conversation and its subagents since the last reading.
+
+    A message is written again, with the same id, after its tools have run.
+    """
+    for name in files:
+        for entry in read_new_lines(name, meter, (b'"tokens"',)):
+            tokens, key = entry.get("tokens"), entry.get("id")
+            if entry.get("type") == "gemini" and isinstance(tokens, dict) and isinstance(key, str):
+                meter.report(key, count_of(tokens.get("total")), str_of(entry.get("model")))
+
+
+def known_files(path: str, _meter: Meter, _conversation: str | None = None) -> list[str]:
+    """Return the files of a conversation: its subagents' first, then its own.
+
+    Its own files are named by the beginning of its id, the folder of its subagents by the full id.
+    When a conversation is resumed, the program first names a new file but then writes to the old
+    one.
+    """
+    chats, name = os.path.split(path)
+    short = name.removesuffix(".jsonl").rpartition("-")[2]
+    inside, own = [], [path]
+    for one in names_in(chats) if len(short) == _SHORT_ID else []:
+        if one.startswith(short):
+            folder = os.path.join(chats, one)
+            inside += [os.path.join(folder, file) for file in names_in(folder)]
+        elif one.endswith(f"-{short}.jsonl") and one != name:
+            own.append(os.path.join(chats, one))
+    return [*[one for one in inside if one.endswith(".jsonl")][:_MAX_FILES], *own[:_MAX_FILES]]

@@ -1,10 +1,11 @@
 """The common form of every agent program's events and answers; pure, and quick to load."""
 
-# Annotations are evaluated here: as strings, each field's would have to be compiled.
-
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
+
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
+
 
 BRIEFED: Final = "AgentForge session briefing, revision "
 """The beginning of every briefing, by which it is found again in a context."""
@@ -159,3 +160,20 @@ def text_of(payload: Mapping[str, object], *names: str) -> str:
         if isinstance(value, str) and value:
             return value
     return ""
+
+
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
+
+
+class Spent(NamedTuple):
+    """The usage that an agent program has reported for a conversation.
+
+    Attributes:
+        total: The total, in tokens.
+        models: The same by model.
+        baseline: The part of it that belongs to no session, or to another one.
+    """
+
+    total: int
+    models: Mapping[str, int]
+    baseline: int

@@ -45,7 +45,7 @@ class Meter:
         self.keys = _counts(given.get("keys"))
         self.threads = _counts(given.get("threads"))
         self.named = _texts(given.get("named"))
-        self.summary = text_of(given.get("summary"))
+        self.summary = str_of(given.get("summary"))
         self.edited = _edits(given.get("edited"))
 
     def as_json(self) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def count_of(value: object) -> int:
     return value if type(value) is int and 0 <= value < 10**15 else 0
 
 
-def text_of(value: object) -> str:
+def str_of(value: object) -> str:
     """Return a value if it is a text, else an empty text."""
     return value if isinstance(value, str) else ""
 
@@ -155,7 +155,7 @@ def _counts(value: object) -> dict[str, int]:
 def _texts(value: object) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
-    return {name: text_of(one) for name, one in value.items() if isinstance(name, str)}
+    return {name: str_of(one) for name, one in value.items() if isinstance(name, str)}
 
 
 def _edits(value: object) -> list[tuple[str, bool]]:

@@ -36,9 +36,8 @@ from ...workflows.agents.port import (
     AgentUnavailable,
 )
 from ...workflows.gate_port import GateUnavailable
-from .agent_state import AgentStates
+from .agent_command import AgentStates, editing_command, filled_words, keeps_state, words_faults
 from .command import DEFAULT_TIMEOUT_S, call_variables
-from .command_words import editing_command, filled_words, keeps_state, words_faults
 from .edited_workspace import change_between, look_at
 from .printed_output import no_answer, program_output, said_usage, usage_of
 from .program import program_identity
@@ -91,7 +90,7 @@ class JailedAgent:
         Args:
             store: Where the sessions are.
             choice: A program by its name, or a command line, split as a shell splits words; no
-                shell runs. It may have the placeholders of `command_words`.
+                shell runs. It may have the placeholders of `agent_command`.
             policy: Limits and visible paths; the jail's default if None. Its network setting is
                 ignored.
             shows_named: Whether it sees the files that its words name by absolute path.

@@ -8,8 +8,11 @@ was killed can be removed, too.
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import os
+import shutil
 import stat
+import sysconfig
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -17,12 +20,21 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ...base.errors import AgentForgeError, ErrorKind
 from ...base.files import AtomicFileWriter, OsFileSystem, make_durable_directory
-from .errors import SetupRefused
 from .json_text import put_in, take_out
-from .manifest import Manifest, read_manifest, write_manifest
-from .pieces import BEGIN, END, Pieces
-from .places import Places, Scope
+from .manifest import Manifest, Places, Scope, read_manifest, write_manifest
+from .pieces import BEGIN, END, Commands, Pieces
+
+_DISTRIBUTION = "agentforge-sessions"
+
+
+class SetupRefused(AgentForgeError, kind=ErrorKind.REFUSED):
+    """An agent program's files can't be changed; nothing was changed."""
+
+    message = "{path}: {reason}. Nothing was changed."
+    path: Path
+    reason: str
 
 
 class Change(StrEnum):
@@ -283,3 +295,24 @@ def _write(path: Path, content: bytes) -> None:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def own_commands(program: str) -> Commands:
+    """Return the commands in the directory of the running one.
+
+    Args:
+        program: The path or name with which this process was started.
+
+    Raises:
+        SetupRefused: There is no `agentforge-hook`.
+    """
+    folders = [os.path.dirname(os.path.abspath(program)) if os.sep in program else ""]
+    folders += [sysconfig.get_path("scripts"), os.environ.get("PATH", "")]
+    hook = shutil.which("agentforge-hook", path=os.pathsep.join(filter(None, folders)))
+    if hook is None:
+        raise SetupRefused(
+            Path(folders[1]), "there is no agentforge-hook; install this package again"
+        )
+    found = Path(os.path.abspath(hook))
+    version = importlib.metadata.version(_DISTRIBUTION)
+    return Commands(found, found.with_name("agentforge"), version)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from ..programs import claude_code, codex, gemini, opencode
-from .places import Places, Scope
+from .manifest import Places, Scope
 
 BEGIN: Final = "# >>> agentforge: put here by `agentforge install codex`; `uninstall` takes it away"
 END: Final = "# <<< agentforge"

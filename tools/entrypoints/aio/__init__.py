@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ...base.exports import on_first_use
 
 if TYPE_CHECKING:
-    from .event_feed import AsyncEventFeed
+    from .faces import AsyncEventFeed
     from .manager import AsyncSessionManager
     from .runner import AsyncWorkflowRunner
     from .sandbox import AsyncSandbox

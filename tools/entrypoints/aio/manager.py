@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 from ...harness import SessionManager
 from ...wiring.bootstrap import build_manager
-from .event_loop import require_anyio
-from .faces import fed, in_thread, in_turn, iterated
-from .turns import ManagerTurns
+from .faces import ManagerTurns, fed, in_thread, in_turn, iterated
+from .thread_call import require_anyio
 
 if TYPE_CHECKING:
     from ...harness import LocalSessions, SessionContext

@@ -6,9 +6,8 @@ from typing import Final
 
 from ...wiring.bootstrap import build_runner
 from ...workflows import WorkflowRunner
-from .event_loop import require_anyio
-from .faces import in_thread
-from .turns import ManagerTurns
+from .faces import ManagerTurns, in_thread
+from .thread_call import require_anyio
 
 
 class AsyncWorkflowRunner:

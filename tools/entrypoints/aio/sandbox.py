@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from ...sandbox import Sandbox
-from .event_loop import require_anyio
-from .faces import in_thread
-from .turns import Turns
+from .faces import Turns, in_thread
+from .thread_call import require_anyio
 
 if TYPE_CHECKING:
     from ...sandbox import ExecutionPolicy

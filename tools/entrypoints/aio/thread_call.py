@@ -9,18 +9,46 @@ some milliseconds (docs/performance.md, "Asynchronous code").
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from ...base.cancellation import CancelToken, OperationCancelled, cancellable
+from ...base.errors import ExtraMissing
 from ...base.event_log import get_logger
-from .event_loop import caller_of_this_loop
 
 if TYPE_CHECKING:
     import anyio
+
+
+def require_anyio() -> None:
+    """Require anyio in a sufficient version.
+
+    Raises:
+        ExtraMissing: anyio is not installed, or too old.
+    """
+    try:
+        from anyio.lowlevel import EventLoopToken  # noqa: F401 (from 4.11 on)
+    except ImportError as error:
+        raise ExtraMissing("the asynchronous face", "anyio 4.11 or newer", "async") from error
+
+
+def caller_of_this_loop() -> Callable[[Callable[[], object]], object]:
+    """Return a function that schedules a call in the running loop, from any thread.
+
+    The function raises RuntimeError once the loop has ended.
+    """
+    from anyio.lowlevel import current_token
+
+    native: Any = current_token().native_token
+    if isinstance(native, asyncio.AbstractEventLoop):
+        return native.call_soon_threadsafe
+    soon: Callable[[Callable[[], object]], object] = native.run_sync_soon
+    return soon
+
 
 SLOW_S: Final = 10.0
 """The time after which a cancelled call that still runs is logged, in seconds."""

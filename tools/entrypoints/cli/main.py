@@ -19,8 +19,7 @@ from .context import BASE_VARIABLE, OBJECTS_VARIABLE, STORE_VARIABLE, Cli, Outsi
 from .default_sessions import default_base
 from .on_demand import GroupOnDemand, commands_in
 from .options import flag, misuse, option
-from .output.errors import Interrupted, OutputLost
-from .output.exit_codes import ExitCode, GuestExit, epilog, exit_code_of
+from .output.errors import ExitCode, GuestExit, Interrupted, OutputLost, epilog, exit_code_of
 from .output.output import Output, discard, public_fields, remark
 from .output.text import counted_of, safe_lines
 
@@ -40,7 +39,7 @@ _LISTED: Final = (
     ("run", "work.work", "Run a workflow in a new session."),
     ("resume", "work.work", "Resume a session after a pause, a failure or a crash."),
     ("retry", "work.work", "Begin another attempt at a session's failed phase."),
-    ("submit", "work.submit:group", "Have the workers run a workflow, or an agent's work."),
+    ("submit", "work.fleet:group", "Have the workers run a workflow, or an agent's work."),
     ("worker", "work.fleet", "Run the sessions that were submitted."),
     ("workers", "work.fleet", "List the workers of the fleet."),
     ("jobs", "work.fleet", "List what the fleet runs, and what waits or failed."),
@@ -60,38 +59,38 @@ _LISTED: Final = (
     ("brief", "sessions.look", "Write the briefing of a session for its next worker."),
     ("artifacts", "sessions.look", "List the files that a session's phases produced."),
     ("schema", "setup.project", "Show the JSON Schema of a session."),
-    ("checkpoints", "sessions.checkpoint", "List a session's checkpoints."),
-    ("diff", "sessions.checkpoint", "Show what changed in a session's workspace."),
-    ("rewind", "sessions.checkpoint", "Take a session and its files back to a checkpoint."),
-    ("fork", "sessions.checkpoint", "Begin a new session at a checkpoint of another."),
+    ("checkpoints", "sessions.change", "List a session's checkpoints."),
+    ("diff", "sessions.bring_home", "Show what changed in a session's workspace."),
+    ("rewind", "sessions.change", "Take a session and its files back to a checkpoint."),
+    ("fork", "sessions.change", "Begin a new session at a checkpoint of another."),
     ("adopt", "sessions.adopt", "Make a session yours that came with a clone; asks first."),
-    ("pause", "sessions.act", "Stop an active session until it is resumed."),
-    ("abort", "sessions.act", "Abort a session for good; asks first."),
-    ("complete", "sessions.act", "Mark an active session as completed, for good."),
-    ("budget", "sessions.act", "Show or extend a token budget, or record tokens."),
-    ("set", "sessions.act:set_labels", "Change a session's title, tags and metadata."),
+    ("pause", "sessions.change", "Stop an active session until it is resumed."),
+    ("abort", "sessions.change", "Abort a session for good; asks first."),
+    ("complete", "sessions.change", "Mark an active session as completed, for good."),
+    ("budget", "sessions.change", "Show or extend a token budget, or record tokens."),
+    ("set", "sessions.change:set_labels", "Change a session's title, tags and metadata."),
     ("apply", "sessions.bring_home", "Bring a session's result into your checkout, whole."),
     ("export", "sessions.bring_home", "Write a session's files to a new folder."),
-    ("cleanup", "sessions.housekeeping", "Delete sessions that ended long ago; asks first."),
-    ("setup", "sessions.housekeeping", "Compile the sandbox's interpreter; safe to repeat."),
-    ("doctor", "sessions.housekeeping", "Check this machine and the sessions."),
+    ("cleanup", "prune.group", "Delete sessions that ended long ago; asks first."),
+    ("setup", "setup.machine", "Compile the sandbox's interpreter; safe to repeat."),
+    ("doctor", "setup.machine", "Check this machine and the sessions."),
     ("store", "setup.store:group", "Where the sessions are: its tables, and copies of it."),
     ("webhooks", "setup.webhooks:group", "Who is told of events: what waits for them, and a test."),
     ("prune", "prune.group:group", "Remove old sessions of every kind; asks first."),
     ("ask", "people.ask", "Ask a person and wait for the answer."),
-    ("answer", "people.answer", "Answer a question session."),
-    ("reject", "people.answer", "Reject a question session: you will not answer it."),
-    ("history", "people.answer", "List the question sessions, or show one."),
-    ("mcp", "people.mcp", "Serve sessions, the sandbox and questions to AI clients."),
+    ("answer", "people.questions", "Answer a question session."),
+    ("reject", "people.questions", "Reject a question session: you will not answer it."),
+    ("history", "people.questions", "List the question sessions, or show one."),
+    ("mcp", "people.serve", "Serve sessions, the sandbox and questions to AI clients."),
     (
         "install",
-        "setup.agent_programs",
+        "setup.machine",
         "Put sessions into an agent program: hooks, tools, a skill.",
     ),
-    ("uninstall", "setup.agent_programs", "Take out of an agent program what install put there."),
-    ("hook", "setup.agent_programs", "Handle one event of an agent program; the programs call it."),
-    ("questions", "people.screens", "Show waiting questions and answer them."),
-    ("ui", "people.screens", "Show all sessions in a browser on this machine."),
+    ("uninstall", "setup.machine", "Take out of an agent program what install put there."),
+    ("hook", "setup.machine", "Handle one event of an agent program; the programs call it."),
+    ("questions", "people.questions", "Show waiting questions and answer them."),
+    ("ui", "people.serve", "Show all sessions in a browser on this machine."),
     ("sandbox", "sandbox.group:group", "Run code in the sandbox; list and change its files."),
 )
 """Each command, its module in `entrypoints.cli.commands` and its help, in the order listed.

@@ -1,12 +1,14 @@
-"""Options: declarations, those that many commands share, and parsing of values."""
+"""Options: declarations, those that many commands share, and reading of values and files."""
 
 from __future__ import annotations
 
+import os
 import re
-from contextlib import closing
+import sys
+from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 from attrs import frozen
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
 QUESTIONS_OPTION: Final = "--questions"
 """Option of every command that works with question sessions."""
+CHECKPOINT: Final = (
+    "a checkpoint's number, the beginning of its snapshot's id, a phase, or an attempt as green-2"
+)
+"""Ways to name a checkpoint, for help."""
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _PART: Final = r"(?:\d{1,12}(?:\.\d{1,6})?)[smhdw]"
 _SIZE: Final = re.compile(r"(?i)(\d{1,15})\s*(?:(k|m|g|t)(i?)b?|b)?")
@@ -255,3 +261,51 @@ class Labels:
 
         fields = parse_metadata(self.metadata)
         return SessionLabels(title=self.title, tags=self.tags or (), metadata=fields)
+
+
+STANDARD_INPUT = Path("-")
+
+
+def read_given(path: Path, *, option: str, most: int) -> bytes:
+    """Return the content of a file, or of standard input if its name is `-`.
+
+    Args:
+        path: The file, which may be a pipe.
+        option: The option that names it, for the error message.
+        most: The largest content, in bytes.
+
+    Raises:
+        typer.BadParameter: It can't be read, or its content is larger.
+    """
+    too_large = typer.BadParameter(
+        f"{path} has more than {most:,} bytes, the limit", param_hint=option
+    )
+    try:
+        with ExitStack() as opened:
+            stream: BinaryIO = sys.stdin.buffer
+            if path != STANDARD_INPUT:
+                stream = opened.enter_context(path.open("rb"))
+                if os.fstat(stream.fileno()).st_size > most:
+                    raise too_large
+            data = stream.read(most + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise typer.BadParameter(f"{path} can't be read: {reason}", param_hint=option) from error
+    if len(data) > most:
+        raise too_large
+    return data
+
+
+def read_given_text(path: Path, *, option: str, most: int) -> str:
+    """Return the text of a file, as `read_given` returns its bytes.
+
+    Raises:
+        typer.BadParameter: It can't be read, is not UTF-8, or its content is larger.
+    """
+    data = read_given(path, option=option, most=most)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(
+            f"{path} is not UTF-8 at byte {error.start}", param_hint=option
+        ) from error

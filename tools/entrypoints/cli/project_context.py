@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve, frozen
 
 from .context import Cli
-from .given_files import read_given
-from .options import misuse, option
+from .options import misuse, option, read_given
 from .output.documents import selected
 
 if TYPE_CHECKING:

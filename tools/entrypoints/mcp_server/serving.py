@@ -31,7 +31,6 @@ from ...questions import (
 from ...wiring.bootstrap import build_executor, open_questions, open_snapshots, session_results
 from .calls import CancelScopes
 from .offer import EVERYTHING, Offer, ToolSet
-from .project_folder import ProjectFolder
 from .resources import add_resources
 from .server import HarnessServer
 from .stdio import stdio_streams
@@ -39,7 +38,7 @@ from .tool import Tool, tools_of
 from .tools.code_tool import CodeTool
 from .tools.question_tools import QuestionTools, withdraw_abandoned
 from .tools.recording_tools import RecordingTools
-from .tools.session_access import SessionAccess
+from .tools.session_access import ProjectFolder, SessionAccess
 from .tools.session_tools import SessionTools
 from .tools.workspace_tools import WorkspaceTools
 

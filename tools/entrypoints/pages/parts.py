@@ -1,13 +1,21 @@
-"""Small building blocks of all pages: sections, tables, badges, facts, code."""
+"""Small building blocks of all pages: sections, tables, badges, facts, code, prose, actions.
+
+Prose is shown with a subset of Markdown: paragraphs, headings (as bold lines), lists, and `code`
+within a line. All else stays plain text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 from xml.etree.ElementTree import Element
 
+from attrs import frozen
+
 from ...base.errors import counted
+from ...harness.views.checkpoints import CheckpointEntry
 from .html import Attribute, Child, element
 from .values.texts import MAX_TEXT, as_words, cut, moment
 
@@ -198,3 +206,74 @@ def budget_bar(used: int, total: int) -> Element:
     level = "over" if used > total else "near" if used * 100 >= total * 80 else "spent"
     width = 1000 * min(used / total, 1.0) if total > 0 else 1000.0
     return bar([("rest", 0, 1000, "left"), (level, 0, width, "spent")])
+
+
+_ITEM: Final = re.compile(r" {0,3}(?:[-*+]|\d{1,3}[.)])\s+")
+_BLANK: Final = re.compile(r"\n\s*\n")
+_CODE: Final = re.compile(r"`([^`\n]+)`")
+_HEADING: Final = re.compile(r" {0,3}#{1,6}\s+(.*?)\s*#*")
+
+
+def prose(text: str, *, most: int = 2_000) -> Element | None:
+    """Return a text, cut to `most` characters, as paragraphs and lists; None if it is blank."""
+    text = cut(text.replace("\r\n", "\n").strip(), most)
+    blocks = [found for part in _BLANK.split(text) for found in _blocks(part)]
+    return element("div", blocks, class_="prose") if blocks else None
+
+
+def _blocks(part: str) -> Iterator[Element]:
+    lines: list[str] = []
+    items: list[str] = []
+    for line in part.split("\n"):
+        heading = _HEADING.fullmatch(line)
+        if heading is not None or (_ITEM.match(line) and not items):
+            yield from _paragraph(lines)
+            lines = []
+        if heading is not None:
+            yield from _list(items)
+            items = []
+            yield element("p", element("b", _spans(heading[1])))
+        elif _ITEM.match(line):
+            items.append(_ITEM.sub("", line, count=1))
+        elif items:
+            items[-1] += f" {line.strip()}"
+        else:
+            lines.append(line)
+    yield from _paragraph(lines)
+    yield from _list(items)
+
+
+def _paragraph(lines: list[str]) -> Iterator[Element]:
+    text = " ".join(line.strip() for line in lines if line.strip())
+    if text:
+        yield element("p", _spans(text))
+
+
+def _list(items: list[str]) -> Iterator[Element]:
+    if items:
+        yield element("ul", [element("li", _spans(one)) for one in items])
+
+
+def _spans(text: str) -> list[Element | str]:
+    """Split a line into code elements and plain text."""
+    parts = _CODE.split(text)
+    return [element("code", part) if odd % 2 else part for odd, part in enumerate(parts)]
+
+
+@frozen(kw_only=True)
+class Actions:
+    """Controls and links that a server adds to a page; none by default.
+
+    Attributes:
+        session: Content below the session's heading, such as buttons to pause or abort it.
+        checkpoint: Returns content for a checkpoint's row, such as buttons to go back or to fork.
+        address_of: Returns the address of another session's page, or None.
+    """
+
+    session: Child = None
+    checkpoint: Callable[[CheckpointEntry], Child] = lambda _: None
+    address_of: Callable[[str], str | None] = lambda _: None
+
+
+READ_ONLY: Final = Actions()
+"""No controls and no links to other sessions."""

@@ -12,9 +12,10 @@ from ...harness.views.checkpoints import CheckpointEntry
 from ...harness.views.checkpoints import checkpoints as checkpoints_of
 from ...harness.views.conversations import Conversation, budget_stops
 from ...harness.views.conversations import conversations as conversations_of
-from .actions import READ_ONLY, Actions
 from .html import Child, anchor, element
 from .parts import (
+    READ_ONLY,
+    Actions,
     code,
     folded,
     left_out,
@@ -22,12 +23,12 @@ from .parts import (
     note,
     nothing,
     plain_text,
+    prose,
     section,
     state_badge,
     table,
     when,
 )
-from .prose import prose
 from .values.asked_questions import AskedPrompt, QuestionView
 from .values.contents import Content, ImageContent, NoContent, TextContent
 from .values.session_view import FileView, SessionView

@@ -15,15 +15,13 @@ from textual.driver import Driver
 from ...base.clock import Clock, utc_now
 from ...base.files import DurableError
 from ...questions import Question, QuestionError, SessionEnded, SessionNotFound, UserAnswer
-from .drafts.draft_cache import DraftCache
-from .drafts.draft_store import DraftStore
+from .drafts.draft_store import DraftCache, DraftStore
 from .drafts.session_text import arrivals_text, ending_text
-from .key_queue import PATIENCE_S, KeyQueue
-from .keyboard import escape_first
-from .messages import Messages
+from .keyboard import PATIENCE_S, KeyQueue, escape_first
 from .question_queue import QuestionQueue, QueueListing, SessionEnding, WaitingSession
 from .screens.answer_screen import AnswerScreen
 from .screens.dialogs import KeysDialog, MessageDialog, TextDialog
+from .screens.host import Messages
 from .screens.queue_screen import QueueScreen
 from .screens.review_screen import ReviewScreen
 from .text import SHORT_ID, harmless

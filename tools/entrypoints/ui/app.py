@@ -27,20 +27,18 @@ from ..connection_room import ConnectionRoom
 from ..loopback import CODE_REFUSED, PageKey
 from ..pages.html import rendered
 from ..pages.parts import section
-from .assets import ICON, asset
 from .errors import InvalidForm, PageNotFound, UnfitAnswers
 from .guard import guarded
 from .live import Listener, Live
 from .services import UiServices
-from .view import STATUS, View, error_box, page_heading, shell
+from .view import ICON, STATUS, View, asset, error_box, page_heading, shell
 from .views.actions import ActionDone, act_on_session, answer_question, reject_question
+from .views.controls import Form, fields_in, form_of, text_in
 from .views.fleet_page import fleet_view
-from .views.forms import Form, fields_in, form_of, text_in
-from .views.list_page import list_view
+from .views.list_page import list_view, search_view
 from .views.one_session import session_view
 from .views.prune_page import prune_view
 from .views.question_forms import fault_marks, questions_view
-from .views.search_page import search_view
 
 MAX_THREADS: Final = 8
 """Maximum number of requests that access the sessions at once."""

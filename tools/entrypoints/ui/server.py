@@ -13,8 +13,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..connection_room import ConnectionRoom
-from ..enter_key import each_line
-from ..loopback import PageKey
+from ..loopback import PageKey, each_line
 from .app import application
 from .live import Live
 from .services import UiServices

@@ -1,21 +1,45 @@
-"""Parts that all pages share: the frame, the heading, moments and errors."""
+"""What all pages share: the frame, the heading, moments, errors, style sheets and scripts."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
+from importlib.resources import files
 from typing import Final
 from xml.etree.ElementTree import Element
 
 from attrs import frozen
 
 from ...base.errors import AgentForgeError, ErrorKind
-from ..pages.document import served_page
-from ..pages.html import element, rendered
+from ..loopback import key_script
+from ..pages.html import STYLE_SHEET, element, rendered, served_page, style_sheet
 from ..pages.parts import badge
 from ..pages.values.texts import moment
-from .assets import SCRIPTS, STYLES
+
+_OWN: Final = {
+    "htmx.min.js": "text/javascript",
+    "ui.js": "text/javascript",
+    "ui.css": "text/css",
+    "icon.svg": "image/svg+xml",
+}
+STYLES: Final = (f"/static/{STYLE_SHEET}", "/static/ui.css")
+SCRIPTS: Final = ("/static/htmx.min.js", "/static/key.js", "/static/ui.js")
+ICON: Final = "icon.svg"
+
+
+@cache
+def asset(name: str) -> tuple[bytes, str] | None:
+    """Return an asset's content and media type, or None if there is no such asset."""
+    if name == STYLE_SHEET:
+        return style_sheet().encode(), "text/css"
+    if name == "key.js":
+        return key_script().encode(), "text/javascript"
+    if name not in _OWN:
+        return None
+    return (files(__package__) / "static" / name).read_bytes(), _OWN[name]
+
 
 _HTMX: Final = json.dumps(
     {

@@ -17,8 +17,7 @@ from attrs import define, field
 
 from ...harness.errors import StreamMoved
 from ...harness.stream_port import NewEntry, StreamEntry, StreamMark
-from .errors import ForeignEntryUnreadable, UnreadableEntry
-from .foreign_sessions import ForeignSessions
+from .foreign_sessions import ForeignEntryUnreadable, ForeignSessions, UnreadableEntry
 
 TRIES: Final = 20
 """How often an operation that another process prevents is tried."""

@@ -8,21 +8,22 @@ beside it.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 from attrs import define, field
 
 from ...base.clock import Clock, utc_now
-from ...base.errors import shown
+from ...base.errors import AgentForgeError, ErrorKind, shown
 from ...base.event_log import get_logger
 from ...base.files import Patience
 from ...fleet.stores import STORE_VARIABLE, open_sessions
@@ -42,15 +43,47 @@ from ...harness.errors import StreamMoved
 from ...harness.events.session_events import SessionEvents
 from ...harness.session_domain import DEFAULT_TOKEN_BUDGET
 from ...harness.stream_port import NewEntry, StreamMark
-from .errors import ForeignIdTaken
 
 FOREIGN_ID: Final = "foreign-id.json"
 """The document beside a session with the other SDK's id."""
 SHOWN_AS_CHANGED_AFTER: Final = timedelta(minutes=1)
 """The last change that a session shows may be this much older than its last write."""
-
 _REMEMBERED: Final = 1024
 _DELETION_WAIT_S: Final = 10.0
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class BridgeError(AgentForgeError, kind=ErrorKind.REFUSED):
+    """Base of the bridges' errors."""
+
+
+class ForeignIdTaken(BridgeError, kind=ErrorKind.CONFLICT):
+    """The session for another SDK's id belongs to a different id."""
+
+    message = """{foreign_id!r} leads to session {session_id}, which is another's; nothing was read
+    or written. Choose another id, or delete that session."""
+    foreign_id: str
+    session_id: str
+
+
+class ForeignEntryUnreadable(BridgeError, kind=ErrorKind.INVALID_FILE):
+    """An entry of a session's stream is not in this program's format."""
+
+    message = """the entry at {position} of the stream {stream} of session {session_id} can't be
+    read: {reason}. Nothing was changed; a newer program may have written it."""
+    session_id: str
+    stream: str
+    position: int
+    reason: str
+
+
+class UnreadableEntry(BridgeError, ValueError, kind=ErrorKind.INVALID_FILE):
+    """An entry is not in this program's format."""
+
+    message = "the entry at {position} can't be read: {reason}"
+    position: int
+    reason: str
 
 
 def opened_sessions(store: LocalSessions | Path | str | None) -> LocalSessions:
@@ -263,3 +296,26 @@ def _name_in(document: bytes) -> str | None:
         return None
     name = found.get("id") if isinstance(found, dict) else None
     return name if isinstance(name, str) else None
+
+
+async def in_thread(call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """Run a blocking call in a thread of the loop's pool.
+
+    A cancelled caller continues only when the call has ended: what it wrote is complete, and
+    nothing is written later in the background.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(call, *args, **kwargs))
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            if task.cancelled():
+                raise
+            cancelled = cancelled or error
+        except BaseException:
+            if cancelled is None:
+                raise
+    if cancelled is not None:
+        raise cancelled
+    return task.result()

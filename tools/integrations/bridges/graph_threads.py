@@ -14,9 +14,8 @@ from attrs import define, field
 from ...base.files import ReadError
 from ...harness.errors import StreamMoved
 from ...harness.stream_port import NewEntry, StreamEntry, StreamMark
-from .errors import UnreadableEntry
 from .followed_stream import TRIES, FollowedStream
-from .foreign_sessions import ForeignSessions
+from .foreign_sessions import ForeignSessions, UnreadableEntry
 from .thread_entries import (
     CheckpointBody,
     IndexedCheckpoint,

@@ -25,7 +25,7 @@ from ...base.errors import ExtraMissing
 from ...base.files.atomic_file import random_token
 from ...harness import LocalSessions, SessionObserver
 from ...harness.stream_port import StreamEntry
-from .foreign_sessions import ForeignSessions, opened_sessions
+from .foreign_sessions import ForeignSessions, in_thread, opened_sessions
 from .graph_threads import GraphThread, GraphThreads, Standing
 from .thread_entries import (
     CheckpointBody,
@@ -38,7 +38,6 @@ from .thread_entries import (
     writes_entry,
     written_values,
 )
-from .worker_thread import in_thread
 
 try:
     from langchain_core.runnables import RunnableConfig

@@ -20,10 +20,8 @@ from ...base.clock import Clock, utc_now
 from ...base.errors import ExtraMissing
 from ...harness import LocalSessions, SessionObserver
 from ...harness.stream_port import NewEntry, StreamEntry
-from .errors import UnreadableEntry
 from .followed_stream import FollowedStream
-from .foreign_sessions import ForeignSessions, opened_sessions
-from .worker_thread import in_thread
+from .foreign_sessions import ForeignSessions, UnreadableEntry, in_thread, opened_sessions
 
 try:
     from agents.items import TResponseInputItem

@@ -28,7 +28,7 @@ from zlib import crc32
 from attrs import define, field
 
 from ...harness.stream_port import NewEntry, StreamEntry
-from .errors import UnreadableEntry
+from .foreign_sessions import UnreadableEntry
 from .packed import packed, unpacked
 
 Key = tuple[str, str]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
+from ...base.errors import AgentForgeError, ErrorKind
 from ...base.event_log import get_logger
 from ...base.plugins import Register
 
@@ -33,6 +34,28 @@ OBSERVERS: Final = Register(
 """Register of observer factories: called with `ObserverParameters`, each returns some
 `SessionObserver`. One with a `close(timeout_s)` is closed when the command, server or worker ends.
 """
+
+
+class UnknownWebhook(AgentForgeError, kind=ErrorKind.NOT_FOUND):
+    """The configuration has no receiver of this name, or there is no saved state for one.
+
+    Nothing was sent, and nothing discarded.
+    """
+
+    message = "{who} webhook {webhook!r}; there is {known:or none}. Nothing was done."
+    webhook: str
+    known: Sequence[str]
+    who: str = "the configuration has no"
+
+
+class WebhookUnreached(AgentForgeError, kind=ErrorKind.NOT_DONE, retryable=True):
+    """A receiver did not accept a delivery."""
+
+    message = "the webhook {webhook} was not reached: {problem}. {kept}"
+    webhook: str
+    problem: str
+    kept: str
+    """What is sent again, and when."""
 
 
 @frozen(kw_only=True)
@@ -152,8 +175,6 @@ def check_patterns(configuration: Configuration) -> None:
 def _require_known(
     configuration: Configuration, patterns: Iterable[tuple[str, Iterable[str]]]
 ) -> None:
-    from .event_patterns import unknown_pattern
-
     faults = [
         f"{key}: {problem}"
         for key, events in patterns
@@ -187,3 +208,18 @@ def person_observers(settings: ObserverParameters) -> list[SessionObserver]:
             commands, events=notify.events, desktop=notify.desktop, on_event=notify.on_event
         )
     ]
+
+
+def unknown_pattern(pattern: str) -> str | None:
+    """Return what is wrong with a pattern that matches no event, or None."""
+    import difflib  # only a configuration that names events needs these
+    from fnmatch import fnmatchcase
+
+    from ...harness.domain.session_observer import OBSERVED, WebhookTest
+
+    names = [name for name in OBSERVED if name != WebhookTest.log_name]
+    if any(fnmatchcase(name, pattern) for name in names):
+        return None
+    near = difflib.get_close_matches(pattern, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "docs/events.md lists them"
+    return f"there is no event {pattern!r}; {hint}"

@@ -25,9 +25,8 @@ from ...harness.feed_port import (
 )
 from ...harness.views.entry_events import EntryEvent
 from ...harness.views.session_page import InvalidCursor
-from .delivery import Answer, Delivery, pause_s
+from .delivery import Answer, Backlog, Behind, Delivery, Round, delivery_of, pause_s
 from .http_post import Post, post
-from .rounds import Backlog, Behind, Round, delivery_of
 
 BEGIN_S: Final = 10.0
 """How long to wait for another process that sets up the same receiver, in seconds."""

@@ -13,17 +13,17 @@ from typing import Final
 from attrs import evolve
 
 from ...base.reading.fields import Fields
-from ...base.reading.nodes import Faults, MappingNode
-from .component_files import is_python_test
-from .component_parts import BoundCriterion, with_parts
+from ...base.reading.nodes import MappingNode
 from .spec_rules import (
     COMPONENT_ID,
     CRITERION_ID,
+    BoundCriterion,
     globs_of,
     location_problem,
     named_once,
     path_of,
     read_components,
+    with_parts,
 )
 from .specification import (
     STATUSES,
@@ -32,6 +32,7 @@ from .specification import (
     Entity,
     Member,
     Specification,
+    is_python_test,
 )
 
 _SECTIONS: Final = frozenset({"requirements", "overview", "entities", "error_handling"})

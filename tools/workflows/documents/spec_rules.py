@@ -1,4 +1,4 @@
-"""The rules shared by both forms of a specification."""
+"""The rules shared by both forms of a specification, and the parts that each component gets."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
+from attrs import evolve, frozen
+
 from ...base.reading.fields import Fields
 from ...base.reading.nodes import MappingNode
 from ..names import path_problem
-from .component_files import is_in, is_python_test
-from .specification import Component, module_of, root_of
+from .specification import Component, Criterion, Entity, is_in, is_python_test, module_of, root_of
 
 COMPONENT_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 CRITERION_ID: Final = re.compile(r"[A-Z][A-Z0-9]{0,11}-[0-9]{1,4}")
@@ -138,3 +139,85 @@ def _import_problem(location: str, import_root: str | None) -> str | None:
     if name == "conftest.py" or re.fullmatch(r"test_.*|.*_test\.py", name):
         return f"{location!r} goes by the name of a test"
     return None
+
+
+@frozen(kw_only=True)
+class BoundCriterion:
+    """A criterion, and what decides which components it belongs to.
+
+    Attributes:
+        criterion: The criterion.
+        names: The components named with it.
+        calls: The methods it calls.
+        fields: The names in its `then` that may be a component's fields.
+    """
+
+    criterion: Criterion
+    names: tuple[str, ...]
+    calls: frozenset[str]
+    fields: frozenset[str]
+
+
+def with_parts(
+    components: list[Component],
+    entities: list[tuple[Entity, str]],
+    errors: list[Entity],
+    criteria: list[BoundCriterion],
+) -> list[Component]:
+    """Return the components with their entities, errors and criteria."""
+    last = len(components) - 1
+    owned: list[list[Entity]] = [[] for _ in components]
+    for entity, layer in entities:
+        places = [
+            index for index, one in enumerate(components) if _is_of(entity.name, layer, one)
+        ] or [last]
+        owned[places[0]].append(entity)
+    bound: list[list[Criterion]] = [[] for _ in components]
+    vocabulary = [_vocabulary(one, own) for one, own in zip(components, owned, strict=True)]
+    for criterion in criteria:
+        places = [
+            index
+            for index, one in enumerate(components)
+            if one.component_id in criterion.names
+            or (
+                not criterion.names
+                and (
+                    criterion.calls & vocabulary[index][0]
+                    or criterion.fields & vocabulary[index][1]
+                )
+            )
+        ] or [last]
+        for index in places:
+            bound[index].append(criterion.criterion)
+    found = []
+    for index, one in enumerate(components):
+        raised = {
+            name for group in one.entities for member in group.methods for name in member.raises
+        }
+        found.append(
+            evolve(
+                one,
+                entities=owned[index] or one.entities,
+                errors=[error for error in errors if error.name in raised],
+                criteria=bound[index],
+            )
+        )
+    return found
+
+
+def _is_of(entity: str, layer: str, component: Component) -> bool:
+    """Return whether an entity belongs to a component: by its methods, its name or its layer."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", entity).lower()
+    methods = {group.name for group in component.entities}
+    last_word = component.component_id.rsplit("_", 1)[-1]
+    return entity in methods or snake == component.component_id or layer == last_word
+
+
+def _vocabulary(
+    component: Component, entities: list[Entity]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of a component's methods, and of its fields and properties."""
+    groups = [*component.entities, *entities]
+    methods = frozenset(member.name for group in groups for member in group.methods)
+    fields = frozenset(member.name for group in entities for member in group.fields)
+    return methods, fields | methods

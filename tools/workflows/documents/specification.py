@@ -1,14 +1,16 @@
-"""A component specification as values: components, what they offer, what must hold for them."""
+"""A component specification as values: components, their files, what they offer, what must hold."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from attrs import field, frozen
 
 from ...base.errors import ErrorKind
+from ...base.path_pattern import is_exact, matches
 from ...harness import HarnessError
 from ..converters import as_tuple
 
@@ -16,6 +18,7 @@ STATUSES: Final = ("draft", "approved")
 ENTITY_KINDS: Final = ("class", "enum", "exception", "function", "constant", "protocol")
 OTHER_KINDS: Final = ("interface", "type", "struct", "trait", "module", "command", "component")
 """More kinds of what a component offers, in languages other than Python."""
+_PYTHON_TEST: Final = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test)\.py")
 
 
 class InvalidSpecification(HarnessError, kind=ErrorKind.INVALID_FILE):
@@ -207,3 +210,25 @@ class Specification:
             if inside is None or inside == component.lines:
                 kept.append(line)
         return "\n".join(kept) + "\n"
+
+
+def is_in(path: str, place: str) -> bool:
+    """Return whether a path is a place or in it: a file, a directory ending in `/`, or a glob."""
+    if place.endswith("/"):
+        return path.startswith(place) if is_exact(place) else matches(place, path)
+    return path == place or (not is_exact(place) and matches(place, path))
+
+
+def is_in_any(path: str, places: Iterable[str]) -> bool:
+    """Return whether a path is one of some places or in one of them."""
+    return any(is_in(path, place) for place in places)
+
+
+def is_test_path(component: Component, path: str) -> bool:
+    """Return whether a path is one of the component's tests; its own files never are."""
+    return path not in component.code_places and is_in_any(path, component.tests)
+
+
+def is_python_test(path: str) -> bool:
+    """Return whether pytest would collect a file of this name as a test."""
+    return _PYTHON_TEST.fullmatch(path) is not None

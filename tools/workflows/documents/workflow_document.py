@@ -18,8 +18,7 @@ from ...base.reading.yaml_nodes import read_document
 from ...harness.session_layout import MAX_FILE_BYTES
 from ..errors import InvalidWorkflow
 from ..workflow import Workflow
-from .agent_form import AgentForm
-from .script_form import ScriptForm
+from .phase_forms import AgentForm, ScriptForm
 from .workflow_form import WorkflowForm, not_utf8, read_limited
 from .workflow_snapshot import snapshot_of
 

@@ -17,10 +17,8 @@ from ..documents.specification import Component
 from ..gate_port import CommandExecution, CommandRequest, GateCommands
 from ..workflow import Gate
 from .command_verdicts import judge_exit_code, judge_green, judge_red
-from .junit_report import read_junit
-from .suite_outcomes import Outcomes, UnreadableReport, gathered
-from .tap_report import read_tap
-from .test_reports import named
+from .report_formats import read_junit, read_tap
+from .test_reports import Outcomes, UnreadableReport, gathered, named
 from .verdict import GateInput, Verdict, failed, output_of
 
 _NOTHING_COLLECTED: Final = 5

@@ -15,8 +15,7 @@ from ...base.errors import counted
 from ..documents.specification import Component, Criterion
 from ..gate_port import CommandExecution
 from ..workflow import Gate
-from .suite_outcomes import Case, Outcome, Outcomes, gathered
-from .test_reports import covering, first_line, named
+from .test_reports import Case, Outcome, Outcomes, covering, first_line, gathered, named
 from .verdict import (
     MAX_PIECE_CHARS,
     GateInput,

@@ -12,10 +12,9 @@ from attrs import define, field, frozen
 
 from ...harness import PhaseResult
 from ..converters import as_tuple, plain
-from ..documents.component_files import is_python_test, is_test_path
-from ..documents.specification import Component
+from ..documents.specification import Component, is_python_test, is_test_path
 from ..workflow import Gate
-from .suite_outcomes import Outcomes
+from .test_reports import Outcomes
 
 MAX_PIECE_CHARS: Final = 1_500
 """The longest excerpt of one text in a verdict."""

@@ -21,9 +21,8 @@ from ...base.path_pattern import is_exact, matches
 from ...harness import HarnessError
 from ...harness.views.briefing import most_tokens
 from ..converters import as_tuple
-from ..documents.module_signatures import imported_modules, parse_module, signatures
 from .context_folder import LINK, ContextFolder, Listing, NotShown, context_folder
-from .file_tree import tree_text
+from .project_outline import imported_modules, parse_module, signatures, tree_text
 from .prompts import fenced, language_of
 
 GUIDE_TOKENS: Final = 4000

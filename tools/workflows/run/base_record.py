@@ -14,8 +14,7 @@ from attrs import field, frozen
 from ...base.errors import counted
 from ..converters import made, plain
 from ..gate_port import CommandRequest
-from ..gates.suite_outcomes import Case, Outcome, Outcomes, gathered
-from ..gates.test_reports import named
+from ..gates.test_reports import Case, Outcome, Outcomes, gathered, named
 from ..workflow import Gate, Script
 from .step_journal import StepJournal
 

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from ..documents.component_files import is_in_any, is_test_path
-from ..documents.specification import Component
+from ..documents.specification import Component, is_in_any, is_test_path
 from ..gate_port import GateCommands, GateSandbox
 from ..gates.command_gates import read_base, request_of
 from ..gates.gates import run_gate

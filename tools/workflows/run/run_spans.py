@@ -1,19 +1,31 @@
-"""The spans of a run: its phases, and its agent's calls, without prompts or answers.
+"""The trace that a session's runs continue, and the spans of a run: its phases and agent's calls.
 
+No span has a prompt or an answer.
 A call's span follows the GenAI semantic conventions of OpenTelemetry.
 """
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from ...base.tracing import Attribute, Traced, traced
+from attrs import frozen
+
+from ...base.errors import AgentForgeError
+from ...base.event_log import get_logger
+from ...base.tracing import Attribute, Traced, is_traced, traced
 from ...base.tracing.conventions import TOKEN_USAGE
+from ...harness import SessionContext
+from ...harness.events.session_spans import UNKNOWN_TRACE, encoded_trace, kept_trace
+from ...harness.session_layout import TRACE_FILE
+from ...harness.session_ports import SessionRepository
 from ..agents.port import AgentIdentity, AgentRequest, PhaseAgent, TokenUsage
 
 if TYPE_CHECKING:
+    from ...base.tracing.conventions import Carrier
     from ...base.tracing.current import Span
+_log = get_logger("agentforge.telemetry")
 
 
 class PhaseSpans(ExitStack):
@@ -82,3 +94,61 @@ def measure_usage(span: Span, usage: TokenUsage) -> None:
     span.set(Attribute.USAGE_ESTIMATED, usage.estimated)
     span.measure(TOKEN_USAGE, usage.input_tokens, {Attribute.TOKEN_TYPE: "input"})
     span.measure(TOKEN_USAGE, usage.output_tokens, {Attribute.TOKEN_TYPE: "output"})
+
+
+@contextmanager
+def traced_run(
+    sessions: SessionRepository, session: SessionContext, *, workflow: str, operation: str
+) -> Iterator[RunTrace]:
+    """Trace a run of a session within a block.
+
+    Args:
+        sessions: The session's store.
+        session: The session.
+        workflow: The name of its workflow.
+        operation: The requested operation: "run", "resume" or "retry".
+    """
+    kept = kept_trace(sessions, session) if is_traced() else UNKNOWN_TRACE
+    attributes = {
+        Attribute.OPERATION: "invoke_workflow",
+        Attribute.WORKFLOW: workflow,
+        Attribute.CONVERSATION: session.session_id,
+        Attribute.SESSION_ID: session.session_id,
+        Attribute.RUN_OPERATION: operation,
+    }
+    with traced(
+        Traced.RUN, attributes, detail=workflow, parent=kept.origin, links=kept.former
+    ) as span:
+        yield RunTrace(sessions, session.session_id, span, kept.origin)
+
+
+@frozen(eq=False)
+class RunTrace:
+    """The trace of one run.
+
+    Args:
+        sessions: The session's store.
+        session_id: The session.
+        span: The run's span.
+        origin: The span context that later runs belong under; this run's if empty.
+    """
+
+    _sessions: SessionRepository
+    _session_id: str
+    span: Span
+    _origin: Carrier
+
+    def keep(self) -> None:
+        """Save the run's context for the next run; the caller holds the run's lock."""
+        carrier = self.span.carrier
+        if not carrier:
+            return
+        document = {
+            "session_id": self._session_id,
+            "origin": dict(self._origin or carrier),
+            "run": dict(carrier),
+        }
+        try:
+            self._sessions.keep_step(self._session_id, TRACE_FILE, encoded_trace(document))
+        except AgentForgeError as error:
+            _log.warning("telemetry.trace_not_kept", session_id=self._session_id, error=str(error))

@@ -18,7 +18,7 @@ from ....base.plugins import Plugin, PluginUnusable, foreign_plugins
 from ..context import DIRECT_VARIABLE, Cli
 from ..output.text import counted, counted_of, some_of
 from .agent_program_checks import AgentProgramChecks
-from .configured_checks import configured_checks
+from .configured_checks import check_webhooks, configured_checks
 from .directory_checks import (
     check_base,
     check_digests,
@@ -28,7 +28,6 @@ from .directory_checks import (
     check_space,
 )
 from .findings import Check, Finding, fail, ok, warn
-from .webhook_checks import check_webhooks
 
 if TYPE_CHECKING:
     from ....harness.session_ports import LocalSessions, SessionRepository

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from .... import harness
 from ....questions import InvalidAnswers, QuestionSessions, SessionEnded
 from ....wiring.phases.question_channel import QuestionSessionChannel
-from ..asking.question_answers import ask_each
+from ..asking import ask_each
 
 if TYPE_CHECKING:
     from ....questions import Notify

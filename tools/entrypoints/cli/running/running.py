@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
+from attrs import frozen
 
 from .... import harness, sandbox
-from ..output.errors import Interrupted
-from ..output.exit_codes import ExitCode, exit_code_of
+from ..context import Cli
+from ..output.errors import ExitCode, Interrupted, exit_code_of
 from ..output.text import State, some_of
 
 if TYPE_CHECKING:
     from ....workflows import RunOutcome
-    from ..context import Cli
     from ..output.output import Output
     from ..output.progress import RunView
 
@@ -145,7 +147,6 @@ def _next_command(
 def _after_agents_work(cli: Cli, session: harness.SessionContext) -> str:
     """Return the command after an agent's work: develop a component, apply the result or report."""
     from ....harness.views.checkpoints import base_snapshot
-    from .next_component import command_of_component
 
     if session.state is harness.SessionState.COMPLETED:
         following = command_of_component(cli, session)
@@ -267,3 +268,66 @@ def sandbox_progress(output: Output) -> Iterator[Callable[[str], None]]:
                 output.line(f"Sandbox: {line}")
 
         yield update
+
+
+@frozen
+class WrittenSpecification:
+    """Approved specification in a session's workspace.
+
+    Attributes:
+        path: Its file.
+        components: The ids of its components.
+    """
+
+    path: Path
+    components: tuple[str, ...]
+
+
+def written_specification(cli: Cli, session: harness.SessionContext) -> WrittenSpecification | None:
+    """Return the specification that a SPEC session wrote, or None."""
+    from ....workflows.builtin import SPEC
+    from ....workflows.documents.specification import InvalidSpecification
+    from ....workflows.documents.specification_document import load_specification
+
+    if session.workflow_type != SPEC.workflow_type:
+        return None
+    workspace = cli.store().workspace_path(session.session_id)
+    for path in reversed([one.path for one in session.artifacts]):
+        if not path.startswith("specs/"):
+            continue
+        try:
+            found = load_specification(workspace / path)
+        except InvalidSpecification:
+            continue
+        return WrittenSpecification(
+            workspace / path, tuple(one.component_id for one in found.components)
+        )
+    return None
+
+
+def command_of_component(cli: Cli, session: harness.SessionContext) -> str | None:
+    """Return the command that develops a component of a session's specification, or None.
+
+    It names the session's agent and repository if the configuration does not.
+    """
+    from ....wiring.bootstrap import session_results
+    from ....workflows.job import AgentWork
+
+    written = written_specification(cli, session)
+    if written is None:
+        return None
+    path = written.path
+    here = Path(os.path.relpath(path))
+    words = ["tdflow", str(path if ".." in here.parts else here)]
+    if len(written.components) > 1:
+        words += ["--component", written.components[0]]
+    try:
+        agent = AgentWork.of_session(cli.store(), session.session_id).agent
+    except harness.HarnessError:
+        agent = None
+    if agent is not None and agent.value != cli.configuration.run.agent:
+        words += ["--agent", agent.text]
+    base = session_results(cli.store(), cli.objects_url).snapshots.base_of(session.session_id)
+    if base is not None and not cli.configuration.repository.use:
+        words += ["--repo", base.work_tree]
+    return cli.command(*words)

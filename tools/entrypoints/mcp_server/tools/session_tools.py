@@ -24,9 +24,8 @@ from .. import results
 from ..arguments import MAX_LISTED, Phase, Reason, SessionId
 from ..calls import Call
 from ..errors import InvalidArguments
-from ..project_folder import ProjectFolder
 from ..tool import Effect, tool
-from .session_access import SessionAccess
+from .session_access import ProjectFolder, SessionAccess
 
 _Order = Literal[
     "last_changed",

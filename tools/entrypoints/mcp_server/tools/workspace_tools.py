@@ -11,11 +11,10 @@ from ....harness.session_domain import MAX_COUNT, MAX_NAME_CHARS, MAX_PATH_CHARS
 from ..arguments import MAX_LISTED, SessionId
 from ..calls import Call
 from ..errors import InvalidArguments
-from ..project_folder import ProjectFolder
 from ..results import cut
 from ..tool import Effect, tool
 from . import workspace_results as results
-from .session_access import SessionAccess
+from .session_access import ProjectFolder, SessionAccess
 
 if TYPE_CHECKING:
     from ....repository.apply.applied import Applied

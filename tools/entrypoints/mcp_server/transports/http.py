@@ -21,8 +21,7 @@ from ..errors import AddressUnavailable
 from ..server import mark_exchange
 from ..stdio import MAX_MESSAGE_BYTES
 from .http_guard import HttpGuard, HttpRefusal, HttpSettings, transport_security
-from .http_sessions import HttpSessions
-from .http_times import BodyTooSlow, in_time, protocol_with
+from .http_limits import BodyTooSlow, HttpSessions, in_time, protocol_with
 
 PATH: Final = "/mcp"
 MAX_CONNECTIONS: Final = 512

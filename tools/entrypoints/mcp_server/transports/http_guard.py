@@ -22,7 +22,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 
 from ..errors import NotLoopback, TokenRefused, TokenRequired
-from .http_times import BODY_TIMEOUT_S, HEAD_TIMEOUT_S
+from .http_limits import BODY_TIMEOUT_S, HEAD_TIMEOUT_S
 
 DEFAULT_PORT: Final = 8137
 MAX_SESSIONS: Final = 256

@@ -1,6 +1,7 @@
 """Reads a page's material besides the session itself: steps, files, differences.
 
-A part that can't be read doesn't fail the page; the page shows the reason in its place.
+A part that can't be read doesn't fail the page; the page shows the reason in its place. Without
+snapshots, the changes of an attempt are derived from the agent's answer.
 """
 
 from __future__ import annotations
@@ -23,15 +24,75 @@ from ....harness.session_ports import SessionRepository
 from ....harness.views.question_entries import questions_asked
 from ....harness.views.session_filter import SessionFilter
 from ....harness.views.session_head import SessionSummary
+from ....workflows.agents.port import AgentAnswer
 from ....workflows.converters import made
 from ....workflows.gates.verdict import Verdict
 from ....workflows.job import SPECIFICATION_NAME
+from ....workflows.prompts.answers import parse_answer
 from ....workflows.run.step_journal import StepJournal, StoredAnswer
-from .answered_changes import answered_files
 from .asked_questions import options_by_prompt
 from .attempts import AttemptView, ChangeView, Step, attempts_of, with_steps
 from .contents import MAX_FILE_TEXT, Content, ImageContent, NoContent, TextContent, content_of
-from .patches import FileDiff, read_patch
+from .patches import FileDiff, file_difference, read_patch
+
+_FROM_ANSWERS = (
+    "As far as the agent's answers say: there is no snapshot of the workspace to compare."
+)
+
+
+def answered_files(
+    attempts: Iterable[AttemptView],
+) -> tuple[dict[int, ChangeView], dict[str, bytes]]:
+    """Return each attempt's changes by its number, and the files after the last attempt by path.
+
+    Attempts must come oldest first. A file's content before its first answer is unknown, so the
+    file counts as added.
+    """
+    files: dict[str, bytes] = {}
+    changes: dict[int, ChangeView] = {}
+    for attempt in attempts:
+        applied = _applied(attempt)
+        found = [
+            difference
+            for path, content in sorted(applied.items())
+            if (difference := file_difference(path, files.get(path), content)) is not None
+        ]
+        for path, content in applied.items():
+            if content is None:
+                files.pop(path, None)
+            else:
+                files[path] = content
+        if found:
+            changes[attempt.number] = ChangeView(files=tuple(found), note=_FROM_ANSWERS)
+    return changes, files
+
+
+def _applied(attempt: AttemptView) -> dict[str, bytes | None]:
+    """Return the contents that an attempt wrote, by path; None for a deleted file.
+
+    If the verdict lists written and deleted paths, all others are left out.
+    """
+    applied: dict[str, bytes | None] = {}
+    for call in attempt.calls:
+        if call.stored is not None:
+            applied |= _in_answer(call.stored.answer)
+    facts = attempt.verdict.facts if isinstance(attempt.verdict, Verdict) else {}
+    if "written" not in facts:
+        return applied
+    taken = {str(path) for key in ("written", "deleted") for path in facts.get(key) or ()}
+    return {path: content for path, content in applied.items() if path in taken}
+
+
+def _in_answer(answer: AgentAnswer) -> dict[str, bytes | None]:
+    if answer.change is None:
+        said = parse_answer(answer.text)
+        written: dict[str, bytes | None] = {one.path: one.content.encode() for one in said.files}
+        return written | dict.fromkeys(said.deleted)
+    edited = {one.path: one.content for one in answer.change.written}
+    found = edited | dict.fromkeys(answer.change.deleted)
+    refused = {path for path, _ in answer.change.refused}
+    return {path: content for path, content in found.items() if path not in refused}
+
 
 Differences: TypeAlias = Callable[[int | None, int], TreeChanges]
 """Compares the workspace at two checkpoints, given by number (None for the state in which the work

@@ -1,17 +1,23 @@
-"""Stores drafts on disk, so that a lost connection loses nothing that was saved."""
+"""Drafts on disk, so that a lost connection loses nothing, and the cache of those in use.
+
+Changes in the cache reach the disk soon after.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from ....base.errors import AgentForgeError
+from ....base.event_log import get_logger
 from ....base.files import (
     DirectoryLock,
+    DurableError,
     FileSystem,
     OsFileSystem,
     ReadError,
@@ -21,13 +27,23 @@ from ....base.files import (
     replace_file,
 )
 from ....base.identifiers import is_uuid
-from .draft import Draft, from_fields, to_fields
+from ....questions import Question, QuestionError
+from ..text import harmless
+from .draft import Draft, fits, from_fields, to_fields
+from .session_text import bare_text, review_text
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Size limit of a draft that is read, in bytes."""
 
 _LOCK_TIMEOUT_S: Final = 5.0
 _SUFFIX: Final = ".json"
+
+_log = get_logger("agentforge.terminal")
+
+SAVE_AFTER_S: Final = 0.5
+"""Maximum delay until a change is written to disk, in seconds."""
+
+Questions = tuple[Question, ...]
 
 
 class DraftUnreadable(AgentForgeError):
@@ -159,3 +175,163 @@ class DraftStore:
                 yield lock.fd
         except FileNotFoundError as error:
             raise WriteError(path=self.directory, operation="lock", cause=error) from error
+
+
+class DraftCache:
+    """A person's unsent choices and text, in memory and on disk.
+
+    Guarantees: a draft is written to disk within `SAVE_AFTER_S` of `keep`, and at the latest by
+    `save_all`; it stays there until it is dropped or saved as plain text. A failed write is shown,
+    and `save_all` tries it again. Only one task at a time accesses the disk.
+    """
+
+    def __init__(
+        self,
+        store: DraftStore,
+        *,
+        say: Callable[[str], None],
+        after: Callable[[float, Callable[[], Awaitable[None]]], object],
+    ) -> None:
+        """Set up an empty cache; no I/O yet.
+
+        Args:
+            store: The drafts on disk.
+            say: Shows a message to the person if a draft can't be written or read.
+            after: Schedules a call after a number of seconds.
+        """
+        self._store = store
+        self._say = say
+        self._after = after
+        self._drafts: dict[str, Draft] = {}
+        self._unsaved: set[str] = set()
+        self._saving = False
+        self._disk = asyncio.Lock()
+        self.ids: set[str] = set()
+        """The ids of sessions that have drafts."""
+        self.lost: list[str] = []
+        """Texts that could not be saved, with the reasons, to show after the application ends."""
+
+    async def find(self) -> None:
+        """Load the ids of sessions that have drafts on disk."""
+        self.ids = set(await asyncio.to_thread(self._store.session_ids))
+
+    async def of(self, session_id: str, questions: Questions) -> Draft:
+        """Return the draft for these questions, or a blank one if none fits."""
+        try:
+            draft = await self._find(session_id)
+        except DraftUnreadable as error:
+            self._say(harmless(str(error)))
+            draft = None
+        if draft is None or not fits(draft, questions):
+            return Draft.blank(session_id, questions)
+        return draft
+
+    async def text_of(self, session_id: str, questions: Callable[[], Questions]) -> str | None:
+        """Return a draft as plain text; "" if it is empty.
+
+        None if the draft can't be read; the person is then shown where the file is.
+
+        Args:
+            session_id: The session.
+            questions: Reads the session's questions; called in a thread.
+        """
+        try:
+            draft = await self._find(session_id)
+        except DraftUnreadable as error:
+            self._say(harmless(str(error)))
+            self._forget(session_id)
+            return None
+        if draft is None or draft.empty:
+            return ""
+        try:
+            asked = await asyncio.to_thread(questions)
+        except (QuestionError, DurableError, OSError):
+            return bare_text(draft)
+        return review_text(asked, draft) if fits(draft, asked) else bare_text(draft)
+
+    async def _find(self, session_id: str) -> Draft | None:
+        known = self._drafts.get(session_id)
+        if known is not None:
+            return known
+        async with self._disk:
+            return await asyncio.to_thread(self._store.load, session_id)
+
+    def keep(self, draft: Draft) -> None:
+        """Store a draft in memory now, and on disk within `SAVE_AFTER_S`."""
+        self._drafts[draft.session_id] = draft
+        self._unsaved.add(draft.session_id)
+        if draft.empty:
+            self.ids.discard(draft.session_id)
+        else:
+            self.ids.add(draft.session_id)
+        if not self._saving:
+            self._saving = True
+            self._after(SAVE_AFTER_S, self._save)
+
+    async def _save(self) -> None:
+        self._saving = False
+        failed: DurableError | None = None
+        async with self._disk:
+            for session_id in sorted(self._unsaved):
+                draft = self._drafts.get(session_id)
+                self._unsaved.discard(session_id)
+                if draft is None:
+                    continue
+                try:
+                    await asyncio.to_thread(self._store.save, draft)
+                except DurableError as error:
+                    self._unsaved.add(session_id)
+                    failed = error
+        if failed is not None:
+            self._say(
+                f"Your draft is not on disk: {harmless(str(failed))} It stays here while this "
+                "window is open."
+            )
+
+    async def keep_unsent(self, session_id: str, text: str) -> str:
+        """Save text that can no longer be sent; return where, as the end of a sentence.
+
+        If that fails, the text is added to `lost`.
+        """
+        if not text:
+            await self.drop(session_id)
+            return "was empty"
+        self._forget(session_id)
+        try:
+            async with self._disk:
+                path = await asyncio.to_thread(self._store.keep_unsent, session_id, text)
+        except DurableError as error:
+            self.lost.append(f"{error}\n{text}")
+            return f"could not be kept in a file ({harmless(str(error))})"
+        return f"is kept in {path}"
+
+    async def drop(self, session_id: str) -> None:
+        """Delete a draft that was sent or discarded; a failure is only logged."""
+        self._forget(session_id)
+        try:
+            async with self._disk:
+                await asyncio.to_thread(self._store.drop, session_id)
+        except DurableError as error:
+            _log.warning("terminal.draft_not_dropped", session_id=session_id, fault=str(error))
+
+    def _forget(self, session_id: str) -> None:
+        self._drafts.pop(session_id, None)
+        self._unsaved.discard(session_id)
+        self.ids.discard(session_id)
+
+    def save_all(self) -> tuple[str, ...]:
+        """Write all unsaved drafts and return the ids of sessions that have drafts.
+
+        Drafts that can't be written are added to `lost`. Call this when nothing else runs any more,
+        also after an internal error.
+        """
+        for session_id in sorted(self._unsaved):
+            draft = self._drafts.get(session_id)
+            if draft is None:
+                continue
+            try:
+                self._store.save(draft)
+            except DurableError as error:
+                self.lost.append(f"{error}\n{bare_text(draft)}")
+        self._unsaved.clear()
+        return tuple(sorted(self.ids))

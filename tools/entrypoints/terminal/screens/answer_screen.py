@@ -26,13 +26,11 @@ from ..drafts.draft import (
     write,
 )
 from ..drafts.session_text import head_text, prompt_title, review_text, steps_text
-from ..key_line import KeyLine
 from ..markdown import PromptView
-from ..messages import MessageLines
 from ..question_queue import WaitingSession
 from .choices import Choices, OtherText, note_of
 from .dialogs import TextDialog
-from .host import Host
+from .host import Host, KeyLine, MessageLines
 
 _LEAST_PROMPT: Final = 4
 

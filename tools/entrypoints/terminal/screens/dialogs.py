@@ -13,8 +13,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
-from ..key_line import KeyLine
-from ..messages import MessageLines
+from .host import KeyLine, MessageLines
 
 _Result = TypeVar("_Result")
 

@@ -15,11 +15,9 @@ from textual.widgets.option_list import Option as Row
 from ....base.errors import counted
 from ..drafts.draft import Draft, answers_of
 from ..drafts.session_text import reply_lines
-from ..key_line import KeyLine
-from ..messages import MessageLines
 from ..text import CURSOR, SHORT_ID, one_line
 from .dialogs import YesDialog
-from .host import Host
+from .host import Host, KeyLine, MessageLines
 
 if TYPE_CHECKING:
     from .answer_screen import AnswerScreen

@@ -20,7 +20,7 @@ from ....questions.rules import submission_faults
 from ...terminal.drafts.draft import Ask, Draft, Reply, answers_of
 from ..errors import InvalidForm, PageNotFound, UnfitAnswers
 from ..services import UiServices
-from .forms import Form, count_in, text_in
+from .controls import Form, count_in, text_in
 
 _ATTEMPTS: Final = 4
 """Maximum number of attempts at an action if other processes change the session first."""

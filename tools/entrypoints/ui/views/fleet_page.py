@@ -14,7 +14,7 @@ from ..errors import PageNotFound
 from ..live import FLEET
 from ..services import UiServices
 from ..view import View, ago, page_heading
-from .forms import Form
+from .controls import Form
 
 if TYPE_CHECKING:
     from ....wiring.fleet import FleetView

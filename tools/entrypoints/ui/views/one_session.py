@@ -8,17 +8,15 @@ from xml.etree.ElementTree import Element
 from ....harness import SessionContext, SessionState
 from ....harness.errors import SessionNotFound
 from ....harness.views.checkpoints import CheckpointEntry
-from ...pages.actions import Actions
 from ...pages.html import Child, element
-from ...pages.overview import heading
-from ...pages.session_page import contents, session_sections
+from ...pages.parts import Actions
+from ...pages.session_page import contents, heading, session_sections
 from ...pages.values.material import PageSource
 from ...pages.values.session_view import view_of
 from ..live import QUESTIONS, session_topic
 from ..services import UiServices
 from ..view import View
-from .controls import dialog, labelled, opener
-from .forms import Form
+from .controls import Form, dialog, labelled, opener
 from .question_forms import question_card
 
 

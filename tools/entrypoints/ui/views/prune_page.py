@@ -17,7 +17,7 @@ from ...pages.parts import muted, note, section, table
 from ..errors import InvalidForm
 from ..services import UiServices
 from ..view import View, ago, error_box, page_heading
-from .forms import Form, count_in, text_in
+from .controls import Form, count_in, text_in
 
 _SHOWN: Final = 200
 _IDS: Final = 3

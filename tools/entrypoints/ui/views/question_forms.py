@@ -10,8 +10,7 @@ from xml.etree.ElementTree import Element
 from ....base.errors import counted
 from ....questions import Option, Question, QuestionSession
 from ...pages.html import Child, element
-from ...pages.parts import muted, when
-from ...pages.prose import prose
+from ...pages.parts import muted, prose, when
 from ...terminal.drafts.draft import Ask, first_recommended, is_recommended, without_mark
 from ..errors import UnfitAnswers
 from ..live import QUESTIONS
@@ -19,6 +18,7 @@ from ..services import UiServices, asked_for
 from ..session_rows import SessionStanding
 from ..view import View, ago, page_heading
 from .controls import (
+    Form,
     dialog,
     labelled,
     opener,
@@ -28,7 +28,6 @@ from .controls import (
     submit,
     text_area,
 )
-from .forms import Form
 
 OTHER: Final = "other"
 """The value of the choice for an answer in the person's own words."""

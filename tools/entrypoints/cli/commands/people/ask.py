@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 import typer
 from attrs import frozen
 
 from ..... import questions
-from ...asking.question_sessions import question_sessions, read_json, session_document
-from ...asking.question_signals import Terminated, end_by, ended_by_signals
+from ...asking import question_sessions, read_json, session_document
 from ...context import Cli
 from ...options import QuestionPlace, argument, flag, misuse, option
-from ...output.exit_codes import ExitCode
+from ...output.errors import ExitCode
 from ...output.text import shorten
 from ...signatures import given
 
@@ -116,21 +119,21 @@ def ask(
         if wait_for is None:
             _notify_person(sessions, session_id)
         if wait:
-            with ended_by_signals():
+            with _ended_by_signals():
                 _wait_and_report(cli, sessions, session_id, timeout, keep=keep)
             if wait_for is not None:
                 with suppress(questions.QuestionError):  # the answer is reported already
                     sessions.mark_answers_read(session_id)
         else:
             cli.output.outcome({"session_id": session_id, "status": "pending"}, session_id)
-    except (KeyboardInterrupt, Terminated) as ended:
-        number = ended.number if isinstance(ended, Terminated) else None
+    except (KeyboardInterrupt, _Terminated) as ended:
+        number = ended.number if isinstance(ended, _Terminated) else None
         if not keep:
             how = "interrupted" if number is None else "terminated"
             _withdraw(cli, sessions, session_id, f"the one who asked was {how}")
         if number is None:
             raise
-        end_by(number)
+        _end_by(number)
 
 
 def _withdraw(cli: Cli, sessions: questions.QuestionSessions, session_id: str, why: str) -> None:
@@ -177,3 +180,45 @@ def _notify_person(sessions: questions.QuestionSessions, session_id: str) -> Non
     questions.Notifier(questions.load_config().notify, sessions.where, terminal=sys.stderr).notify(
         sessions.get(session_id)
     )
+
+
+class _Terminated(BaseException):
+    """A signal requested the end of this process.
+
+    Attributes:
+        number: The signal's number.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """Run the block; SIGTERM and SIGHUP end it with `_Terminated`.
+
+    A signal that already has a handler or is ignored (nohup) is left alone. Outside the main
+    thread, where Python runs no handlers, all are left alone.
+    """
+
+    def end(number: int, _: object) -> None:
+        raise _Terminated(number)
+
+    former = {}
+    if threading.current_thread() is threading.main_thread():
+        for one in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(one) is signal.SIG_DFL:
+                former[one] = signal.signal(one, end)
+    try:
+        yield
+    finally:
+        for one, handler in former.items():
+            signal.signal(one, handler)
+
+
+def _end_by(number: int) -> None:
+    """End this process as the signal would have."""
+    sys.stdout.flush()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

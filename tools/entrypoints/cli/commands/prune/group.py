@@ -1,22 +1,118 @@
-"""`agentforge prune`: show the old sessions, ask, and remove them."""
+"""`agentforge prune` and `cleanup`: show the old sessions, ask, and remove them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from attrs import frozen
 
 from ...context import Cli
 from ...on_demand import commands_in, new_group
-from ...options import Yes, flag, misuse, option, parse_duration, parse_size
-from .options import ALL, KindOptions, require_text
+from ...options import (
+    QUESTIONS_OPTION,
+    QuestionsDirectory,
+    Yes,
+    flag,
+    misuse,
+    option,
+    parse_duration,
+    parse_size,
+)
 
 if TYPE_CHECKING:
-    from .....prune import Disposal, RetentionPolicy
+    from .....prune import Disposal, PruneTarget, RetentionPolicy
     from .....wiring.pruning import PruneKind
+
+ALL: Final = "all"
+ROOT_OPTION: Final = "--workspace-root"
+
+WorkspaceRoot = Annotated[
+    str | None,
+    option(f"{ROOT_OPTION} DIR", "Directory of the sandbox sessions; ./workspace by default."),
+]
+
+
+@frozen
+class KindOptions:
+    """Options that select the kinds of sessions a command applies to."""
+
+    kind: Annotated[
+        str,
+        option(
+            "--kind KIND",
+            "The kind of sessions: sandbox, harness, questions or all.",
+            ALL,
+            show_default=True,
+        ),
+    ]
+    workspace_root: WorkspaceRoot
+    questions: QuestionsDirectory
+
+    def known(self, cli: Cli) -> dict[str, PruneKind]:
+        """Return all kinds, by name.
+
+        Raises:
+            typer.BadParameter: The name of a directory is empty.
+        """
+        from .....wiring.pruning import prune_kinds
+
+        require_text({ROOT_OPTION: self.workspace_root, QUESTIONS_OPTION: self.questions})
+        return prune_kinds(
+            store=cli.store(), workspace_root=self.workspace_root, questions_dir=self.questions
+        )
+
+    def select(self, cli: Cli, *, with_missing: bool = False) -> dict[str, PruneKind]:
+        """Return the kinds that `--kind` names.
+
+        `all` leaves out a kind whose default directory does not exist, unless `with_missing`.
+
+        Raises:
+            typer.BadParameter: There is no such kind, or the name of a directory is empty.
+        """
+        kinds = self.known(cli)
+        if self.kind == ALL:
+            named = {"sandbox": self.workspace_root, "questions": self.questions}
+            return {
+                name: one
+                for name, one in kinds.items()
+                if with_missing or named.get(name) is not None or one.is_there
+            }
+        if self.kind not in kinds:
+            known = ", ".join([*kinds, ALL])
+            raise misuse("--kind", f"{self.kind!r} is none of {known}")
+        return {self.kind: kinds[self.kind]}
+
+
+def require_text(given: Mapping[str, str | None]) -> None:
+    """Reject empty values, such as an unset variable gives: they would mean something else.
+
+    Raises:
+        typer.BadParameter: A value is empty.
+    """
+    for name, value in given.items():
+        if value is not None and not value.strip():
+            raise misuse(name, "it is empty; nothing was done")
+
+
+def directories_of(kinds: Mapping[str, PruneKind]) -> list[PruneTarget]:
+    """Return the kinds whose sessions are directories; a database has no trash.
+
+    Raises:
+        typer.BadParameter: Kinds are given, but none has directories.
+    """
+    found = [one.directories for one in kinds.values() if one.directories is not None]
+    if kinds and not found:
+        raise misuse(
+            "--kind",
+            "these sessions are in a database, which has no trash; an archive brings them back: "
+            "restore it into a folder, and copy it from there (agentforge store copy)",
+        )
+    return found
+
 
 _TRASH_FOR: Final = "7d"
 _WAIT: Final = "60s"
@@ -195,3 +291,27 @@ def _require_no_options(context: typer.Context) -> None:
 
 def _hours(age: timedelta | None) -> float | None:
     return None if age is None else age / _HOUR
+
+
+def cleanup(
+    cli: Cli,
+    yes: Yes,
+    older_than: timedelta = option(
+        "--older-than DURATION",
+        "Delete those that ended longer ago than this, as in 7d; 30d by default.",
+        "30d",
+    ),
+    dry_run: bool = flag("--dry-run", "Only show what would be removed."),
+) -> None:
+    """Delete sessions that ended long ago, with their workspaces, as `prune --kind harness`.
+
+    It asks first. A session that is active or paused, or that can't be read, is never deleted.
+    """
+    from .....prune import Disposal, RetentionPolicy
+    from .removal import remove
+    from .view import Work
+
+    policy = RetentionPolicy(max_age_hours=older_than / _HOUR)
+    kinds = KindOptions("harness", None, None).select(cli).values()
+    works = [Work(one, policy) for one in kinds if one.is_there]
+    remove(cli, works, Disposal(), {}, dry_run=dry_run, yes=yes)

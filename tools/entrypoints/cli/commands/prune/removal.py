@@ -15,11 +15,9 @@ from ..... import prune
 from .....base.errors import AgentForgeError
 from .....sandbox.prune_target import prune_events
 from ...context import Cli
-from ...output.errors import Interrupted, OutputLost
-from ...output.exit_codes import ExitCode, exit_code_of
+from ...output.errors import ExitCode, Interrupted, OutputLost, exit_code_of
 from ...output.text import counted
 from . import view
-from .options import outside_of
 from .view import Work
 
 
@@ -94,7 +92,7 @@ def _look(cli: Cli, works: Sequence[Work], disposal: prune.Disposal, *, dry_run:
                 dry_run=True,
                 disposal=disposal,
                 observer=prune_events(work.name) if dry_run else None,
-                outside=_freeing(outside_of(cli), freed),
+                outside=_freeing(prune.Outside(clock=cli.outside.clock), freed),
             )
         except prune.PruneError as error:
             if len(works) == 1:
@@ -127,7 +125,7 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: prune.Disposal) -> None:
                     only=work.removals,
                     disposal=disposal,
                     observer=prune_events(work.name),
-                    outside=outside_of(cli),
+                    outside=prune.Outside(clock=cli.outside.clock),
                 )
             except prune.PruneError as error:
                 if len(works) == 1:

@@ -16,15 +16,13 @@ from .....prune.removal.private_directory import TRASH
 from ...context import Cli
 from ...options import QUESTIONS_OPTION, Yes, argument, flag
 from ...output.documents import selected
-from ...output.errors import NoSessionToPin
-from ...output.exit_codes import ExitCode
+from ...output.errors import ExitCode, NoSessionToPin
 from ...output.text import age_text, counted, moment_text
-from .options import (
+from .group import (
     ROOT_OPTION,
     KindOptions,
     WorkspaceRoot,
     directories_of,
-    outside_of,
     require_text,
 )
 
@@ -60,7 +58,7 @@ def _trash_of(
     return [
         (one, record)
         for one in targets
-        for record in prune.list_trash(one.root, outside=outside_of(cli))
+        for record in prune.list_trash(one.root, outside=prune.Outside(clock=cli.outside.clock))
     ]
 
 
@@ -71,7 +69,9 @@ def trash(cli: Cli, selection: KindOptions) -> None:
     lost = [
         session_id
         for one in targets
-        for session_id in prune.list_unrecorded(one.root, outside=outside_of(cli))
+        for session_id in prune.list_unrecorded(
+            one.root, outside=prune.Outside(clock=cli.outside.clock)
+        )
     ]
     columns = "kind session_id trashed_at purge_after size_bytes"
     documents = [selected(record, columns) for record in found]
@@ -113,12 +113,14 @@ def restore(
     if archived:
         path = Path(session)
         fitting = [one for one in targets if path.name.startswith(f"{one.kind}-")]
-        back = prune.restore_archive(path, (fitting or targets)[0], outside=outside_of(cli))
+        back = prune.restore_archive(
+            path, (fitting or targets)[0], outside=prune.Outside(clock=cli.outside.clock)
+        )
     else:
         trashed = [(one, record.session_id) for one, record in _trash_of(targets, cli)]
         found = _fitting(trashed, session, "sessions in the trash")
         back = (
-            prune.restore_from_trash(*found, outside=outside_of(cli))
+            prune.restore_from_trash(*found, outside=prune.Outside(clock=cli.outside.clock))
             if found is not None
             else _restore_unlisted(cli, targets, session)
         )
@@ -137,7 +139,9 @@ def _restore_unlisted(cli: Cli, targets: Sequence[prune.PruneTarget], session_id
         if not (one.root / prune.PRIVATE / TRASH).is_dir():
             continue
         try:
-            return prune.restore_from_trash(one, session_id, outside=outside_of(cli))
+            return prune.restore_from_trash(
+                one, session_id, outside=prune.Outside(clock=cli.outside.clock)
+            )
         except prune.NotInTrash:
             continue
     roots = " and ".join(os.fspath(one.root) for one in targets)
@@ -171,7 +175,9 @@ def _pin(cli: Cli, session: str, selection: KindOptions, *, keep: bool) -> None:
         changed = (kind.stored.pin if keep else kind.stored.unpin)(session_id)
     else:
         target = cast("prune.PruneTarget", kind.directories)
-        changed = (prune.pin if keep else prune.unpin)(target, session_id, outside=outside_of(cli))
+        changed = (prune.pin if keep else prune.unpin)(
+            target, session_id, outside=prune.Outside(clock=cli.outside.clock)
+        )
     was = "" if changed else " already"
     cli.output.outcome(
         {"session_id": session_id, "pinned": keep, "changed": changed},
@@ -182,7 +188,7 @@ def _pin(cli: Cli, session: str, selection: KindOptions, *, keep: bool) -> None:
 def _pinned(cli: Cli, kind: PruneKind) -> frozenset[str]:
     if kind.stored is not None:
         return kind.stored.pinned()
-    return prune.pinned(kind.target.root, outside=outside_of(cli))
+    return prune.pinned(kind.target.root, outside=prune.Outside(clock=cli.outside.clock))
 
 
 def _names(cli: Cli, kind: PruneKind, wanted: str) -> Iterable[str]:
@@ -211,7 +217,9 @@ def repair(
     A session is dated by its files. Metadata that can't be read is left as it is.
     """
     sandboxes = KindOptions("sandbox", workspace_root, None).select(cli)["sandbox"]
-    found = sandboxes.prune(prune.RetentionPolicy(), dry_run=True, outside=outside_of(cli))
+    found = sandboxes.prune(
+        prune.RetentionPolicy(), dry_run=True, outside=prune.Outside(clock=cli.outside.clock)
+    )
     reasons = {"no_metadata", "corrupted_metadata"}
     broken = [one.session_id for one in found.skipped if one.reason in reasons]
     if broken and not dry_run:

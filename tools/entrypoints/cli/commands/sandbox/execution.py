@@ -13,14 +13,12 @@ from attrs import asdict, frozen
 from ..... import sandbox
 from .....sandbox.session_workspaces.session_files import MAX_READ_BYTES
 from ...context import Cli
-from ...given_files import read_given_text
-from ...options import argument, misuse, option, parse_size
+from ...options import argument, misuse, option, parse_size, read_given_text
 from ...output.documents import selected
-from ...output.errors import Interrupted
-from ...output.exit_codes import ExitCode, GuestExit
+from ...output.errors import ExitCode, GuestExit, Interrupted
 from ...output.text import some_of
 from ...running.sandbox_shell import GuestOutput, Shell, run_cancellable
-from .workspaces import Place, WorkspaceRoot, find_place, read_local
+from .files import Place, WorkspaceRoot, find_place, read_local
 
 _TRAPS: Final = {
     "deadline": "it ran for longer than its deadline",

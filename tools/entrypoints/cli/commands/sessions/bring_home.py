@@ -1,4 +1,4 @@
-"""Commands that deliver a session's result to a person: apply, export, report."""
+"""Commands that bring a session's result home: diff, apply, export, report."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from .....repository.apply.applied import Applied
 from .....repository.apply.apply import abort_apply, continue_apply
 from .....repository.apply.apply_plan import ApplyOptions
 from .....wiring.bootstrap import open_snapshots, session_results
-from ...asking.question_sessions import question_sessions
+from ...asking import question_sessions
 from ...context import Cli
 from ...options import (
+    CHECKPOINT,
     QuestionPlace,
     SessionId,
     argument,
@@ -28,10 +29,13 @@ from ...options import (
     option,
 )
 from ...output.documents import selected
-from ...output.text import counted_of, some_of
+from ...output.text import counted_of, safe, some_of
 from ...signatures import given
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
+    from .....base.files.trees import FileChange, TreeChanges
     from .....questions import QuestionSessions
 
 _AT: Final = option(
@@ -39,6 +43,86 @@ _AT: Final = option(
 )
 _SHOWN = 50
 _NAMED = 10
+_BAR = 40
+
+
+def diff(
+    cli: Cli,
+    session_id: SessionId,
+    before: str | None = argument(
+        "A", f"From here: {CHECKPOINT}; by default, where work began.", None
+    ),
+    after: str | None = argument("B", "To here; by default, the workspace as it is now.", None),
+    stat: bool = flag("--stat", "Show the files and counts only."),
+) -> None:
+    """Show what changed in a session's workspace between two checkpoints.
+
+    By default all that the session changed until now is shown.
+    """
+    manager, session = cli.load(session_id, manager=cli.keeping_manager())
+    found = manager.diff(before, after, patch=not stat)
+    text = found.patch.decode("utf-8", "backslashreplace")
+    columns = "path kind old_mode new_mode insertions deletions"
+    document = {
+        "session_id": session.session_id,
+        "before": before,
+        "after": after,
+        "files": [selected(one, columns) for one in found.files],
+        **selected(found, "insertions deletions"),
+        **({} if stat else {"patch": text}),
+    }
+    if cli.output.wrote(document):
+        return
+    if stat or not found.files:
+        _show_stat(cli, found)
+    else:
+        cli.output.show(_colored(text))
+
+
+def _show_stat(cli: Cli, found: TreeChanges) -> None:
+    most = max((_size(one) for one in found.files), default=0)
+    for one in found.files:
+        cli.output.line(f"{one.path} | {_bar(one, most)}")
+    if not found.files:
+        cli.output.line("Nothing changed.")
+        return
+    cli.output.line(
+        f"{counted_of(len(found.files), 'file')} changed, {counted_of(found.insertions, 'line')} "
+        f"added, {counted_of(found.deletions, 'line')} removed"
+    )
+
+
+def _size(one: FileChange) -> int:
+    return (one.insertions or 0) + (one.deletions or 0)
+
+
+def _bar(one: FileChange, most: int) -> str:
+    kind = "" if one.kind == "modified" else f" ({one.kind})"
+    if one.insertions is None or one.deletions is None:
+        return f"binary{kind}"
+    scale = 1.0 if most <= _BAR else _BAR / most
+    plus = -(-one.insertions * scale // 1)
+    minus = -(-one.deletions * scale // 1)
+    return f"{_size(one)} {'+' * int(plus)}{'-' * int(minus)}{kind}"
+
+
+def _colored(patch: str) -> Text:
+    """Return a patch in colours, each line made safe for a terminal."""
+    from rich.text import Text
+
+    text = Text()
+    for line in patch.split("\n")[:-1]:
+        text.append(f"{safe(line)}\n", style=_style(line))
+    text.rstrip()
+    return text
+
+
+def _style(line: str) -> str:
+    if line.startswith(("diff ", "index ", "--- ", "+++ ", "new file", "deleted file", "old mode")):
+        return "bold"
+    if line.startswith("@@"):
+        return "cyan"
+    return {"+": "green", "-": "red"}.get(line[:1], "")
 
 
 @frozen

@@ -184,7 +184,7 @@ def search(
     """
     from .....base.search_words import SearchWords
     from .....wiring.searching import search as search_all
-    from ...asking.question_sessions import question_sessions
+    from ...asking import question_sessions
 
     asked = SearchWords.of_arguments(words)
     manager = cli.manager()

@@ -19,7 +19,7 @@ from ...context import STORE_VARIABLE, Cli
 from ...on_demand import commands_in, new_group
 from ...options import argument, flag, misuse, option
 from ...output.documents import error_document, selected
-from ...output.exit_codes import ExitCode
+from ...output.errors import ExitCode
 from ...output.text import counted
 
 _STAYS: Final = (

@@ -11,14 +11,18 @@ import typer
 
 from .....harness.domain.session_observer import SessionEvent, WebhookTest
 from .....integrations.observers.delivery import Delivery
-from .....integrations.observers.errors import UnknownWebhook, WebhookUnreached
-from .....integrations.observers.observing import check_patterns, senders
+from .....integrations.observers.observing import (
+    UnknownWebhook,
+    WebhookUnreached,
+    check_patterns,
+    senders,
+)
 from .....integrations.observers.webhook_sender import BEGIN_S, WebhookSender
 from ...context import Cli
 from ...on_demand import commands_in, new_group
 from ...options import argument, flag
 from ...output.documents import selected
-from ...output.exit_codes import ExitCode
+from ...output.errors import ExitCode
 from ...output.text import age_text, counted_of
 
 _Named = Annotated[

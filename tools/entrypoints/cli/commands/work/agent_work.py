@@ -16,12 +16,11 @@ from .....workflows.documents.workflow_document import load_agent_workflow
 from .....workflows.job import MAX_SUBJECT_CHARS, AgentWork, Job
 from .....workflows.workflow import Input, Workflow
 from ...context import Cli
-from ...given_files import read_given
-from ...options import Labels, Tokens, argument, flag, misuse, option
+from ...options import Labels, Tokens, argument, flag, misuse, option, read_given
 from ...project_context import ContextOptions, list_context, show_plan
 from ...running.agent_options import AgentOptions
-from ...running.next_component import written_specification
 from ...running.run_session import RepositoryBase, start_agent
+from ...running.running import written_specification
 
 _Component = Annotated[
     str | None,
