@@ -261,9 +261,9 @@ def try_objects(url: str) -> tuple[str, float]:
     from ..fleet.objects.objects import try_store
 
     objects = open_objects(url)
-    begun = time.monotonic()
+    started = time.monotonic()
     try_store(objects)
-    return objects.name, time.monotonic() - begun
+    return objects.name, time.monotonic() - started
 
 
 def session_results(store: LocalSessions, objects: str | None = None) -> SessionResults:

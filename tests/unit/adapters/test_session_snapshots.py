@@ -190,13 +190,13 @@ def test_a_session_without_a_workspace_has_no_difference(manager: SessionManager
     assert manager.diff().files == ()
 
 
-@pytest.mark.parametrize("named", ["0", "4", "four", "", "abcd", "-1", "../x", "9" * 30])
-def test_an_unknown_checkpoint_is_refused(manager: SessionManager, named: str) -> None:
+def test_an_unknown_checkpoint_is_refused(manager: SessionManager) -> None:
     three_phases(manager)
     before = (workspace(manager).parent / "session.yaml").read_bytes()
-    with pytest.raises(CheckpointNotFound) as caught:
-        manager.rewind(named)
-    assert caught.value.known == 3
+    for named in ("0", "4", "four", "", "abcd", "-1", "../x", "9" * 30):
+        with pytest.raises(CheckpointNotFound) as caught:
+            manager.rewind(named)
+        assert caught.value.known == 3
     assert (workspace(manager).parent / "session.yaml").read_bytes() == before
 
 

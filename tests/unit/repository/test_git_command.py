@@ -271,13 +271,13 @@ def test_revisions_are_resolved_to_commits(tmp_path: Path) -> None:
     assert found == [second, second, first, first, first]
 
 
-@pytest.mark.parametrize("name", ["none", "", "--all", "-h", "HEAD:a.txt", "a\nb", "a\0b", "\x1b["])
-def test_an_unknown_revision_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_unknown_revision_is_refused(tmp_path: Path) -> None:
     user = UserRepository.at(new_checkout(tmp_path / "work", {"a.txt": "one\n"}))
-    with pytest.raises(UnknownRevision) as caught:
-        user.resolve(name)
-    assert caught.value.revision == name
-    assert "\x1b" not in str(caught.value)
+    for name in ("none", "", "--all", "-h", "HEAD:a.txt", "a\nb", "a\0b", "\x1b["):
+        with pytest.raises(UnknownRevision) as caught:
+            user.resolve(name)
+        assert caught.value.revision == name
+        assert "\x1b" not in str(caught.value)
 
 
 def test_a_repository_without_a_commit_says_so(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ class _Apply:
         """Return what `carry_out` would do."""
         with locked(self._repository, self._services) as git_dir_fd:
             require_finished(self._repository, self._services, git_dir_fd)
-            with self._begun() as (scratch, state):
+            with self._opened() as (scratch, state):
                 if self._options.branch is not None:
                     applied, _ = self._branch_plan(scratch, state, self._options.branch)
                 else:
@@ -188,7 +188,7 @@ class _Apply:
         with locked(self._repository, services) as git_dir_fd:
             require_finished(self._repository, services, git_dir_fd)
             sweep_journals(services.fs, git_dir_fd, self._repository.git_dir)
-            with self._begun() as (scratch, state):
+            with self._opened() as (scratch, state):
                 if self._options.branch is not None:
                     return self._to_branch(scratch, state, self._options.branch)
                 plan = self._plan(scratch, state)
@@ -206,7 +206,7 @@ class _Apply:
         return applied
 
     @contextmanager
-    def _begun(self) -> Iterator[tuple[Scratch, CheckoutState]]:
+    def _opened(self) -> Iterator[tuple[Scratch, CheckoutState]]:
         repository, services = self._repository, self._services
         with open_scratch(repository, self._objects, parent=services.scratch) as scratch:
             state = read_state(

@@ -444,31 +444,31 @@ def _around(
     look: _Look, written: Sequence[Difference], standing: Mapping[bytes, Standing]
 ) -> tuple[list[bytes], list[BlockedPath]]:
     """Return the folders that make room for files, and the obstacles on the paths."""
-    gone = {one.path for one in written if one.new is None}
+    removed = {one.path for one in written if one.new is None}
     rooms: list[bytes] = []
     blocked: list[BlockedPath] = []
     for one in written:
         if one.new is None:
             continue
-        blocked += _on_the_way(look, one.path, gone)
+        blocked += _on_the_way(look, one.path, removed)
         if standing[one.path].kind is Kind.FOLDER:
             files, folders = contents_below(look.fs, look.top_fd, one.path, _MOST_SHOWN_BELOW)
-            others = [path for path in files if path not in gone]
+            others = [path for path in files if path not in removed]
             if others or len(files) + len(folders) >= _MOST_SHOWN_BELOW:
                 shown = ", ".join(os.fsdecode(path) for path in others[:3])
                 blocked.append(_blocked(one.path, Obstacle.FOLDER_IN_THE_WAY, shown))
             rooms += [one.path, *folders]
     new = [one.path for one in written if one.old is None]
-    blocked += case_clashes(new, _names_afterwards(look, new, written, gone))
+    blocked += case_clashes(new, _names_afterwards(look, new, written, removed))
     return rooms, blocked
 
 
-def _on_the_way(look: _Look, path: bytes, gone: set[bytes]) -> list[BlockedPath]:
+def _on_the_way(look: _Look, path: bytes, removed: set[bytes]) -> list[BlockedPath]:
     for folder in folders_above([path]):
         names = names_in(look.fs, look.top_fd, folder)
         if ".git" in names:
             return [_blocked(path, Obstacle.OTHER_REPOSITORY, os.fsdecode(folder))]
-        if not names and folder not in gone and _is_other(look, folder):
+        if not names and folder not in removed and _is_other(look, folder):
             return [_blocked(path, Obstacle.FILE_IN_THE_WAY, os.fsdecode(folder))]
     return []
 
@@ -480,14 +480,14 @@ def _is_other(look: _Look, path: bytes) -> bool:
 
 
 def _names_afterwards(
-    look: _Look, new: Sequence[bytes], written: Sequence[Difference], gone: set[bytes]
+    look: _Look, new: Sequence[bytes], written: Sequence[Difference], removed: set[bytes]
 ) -> dict[bytes, set[bytes]]:
     """Return the names that the folders on the way to new paths will contain."""
     present: dict[bytes, set[bytes]] = {}
     for folder in {b"", *folders_above(new)}:
         names = map(os.fsencode, names_in(look.fs, look.top_fd, folder))
         prefix = folder + b"/" if folder else b""
-        present[folder] = {name for name in names if prefix + name not in gone}
+        present[folder] = {name for name in names if prefix + name not in removed}
     for one in written:
         if one.new is not None:
             parts = one.path.split(b"/")
@@ -495,13 +495,13 @@ def _names_afterwards(
                 folder = b"/".join(parts[:position])
                 if folder in present:
                     present[folder].add(name)
-    _drop_emptied(look, present, gone)
+    _drop_emptied(look, present, removed)
     return present
 
 
-def _drop_emptied(look: _Look, present: dict[bytes, set[bytes]], gone: set[bytes]) -> None:
+def _drop_emptied(look: _Look, present: dict[bytes, set[bytes]], removed: set[bytes]) -> None:
     """Remove folders that lose all their entries."""
-    for folder in sorted(folders_above(gone), reverse=True):
+    for folder in sorted(folders_above(removed), reverse=True):
         above, _, name = folder.rpartition(b"/")
         if above not in present or name not in present[above]:
             continue
@@ -509,7 +509,7 @@ def _drop_emptied(look: _Look, present: dict[bytes, set[bytes]], gone: set[bytes
         left = present.get(folder)
         if left is None:
             names = map(os.fsencode, names_in(look.fs, look.top_fd, folder))
-            left = {one for one in names if prefix + one not in gone}
+            left = {one for one in names if prefix + one not in removed}
         if not left:
             present[above].discard(name)
 

@@ -138,8 +138,8 @@ def _is_missing_submodule(one: Difference, taken: set[bytes]) -> bool:
 
 def _after(files: Mapping[bytes, Leaf], differences: Sequence[Difference]) -> Mapping[bytes, Leaf]:
     """Return a tree's files with the differences of another one applied."""
-    gone = {one.path for one in differences if one.new is None}
-    kept = {path: leaf for path, leaf in files.items() if path not in gone}
+    removed = {one.path for one in differences if one.new is None}
+    kept = {path: leaf for path, leaf in files.items() if path not in removed}
     return kept | {one.path: one.new for one in differences if one.new is not None}
 
 

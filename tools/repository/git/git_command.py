@@ -323,9 +323,9 @@ def index_lines(changes: Mapping[bytes, Leaf | None], id_length: int) -> bytes:
         changes: The paths, and their new entries.
         id_length: The number of digits of an object's id.
     """
-    gone = [path for path, leaf in changes.items() if leaf is None]
+    removed = [path for path, leaf in changes.items() if leaf is None]
     kept = [(path, leaf) for path, leaf in changes.items() if leaf is not None]
-    lines = [b"0 " + b"0" * id_length + b"\t" + path for path in gone]
+    lines = [b"0 " + b"0" * id_length + b"\t" + path for path in removed]
     lines += [f"{leaf.mode} {leaf.oid}\t".encode() + path for path, leaf in kept]
     return joined(lines)
 

@@ -176,7 +176,7 @@ class UserRepository:
         )
         found = os.fsdecode(output.stdout).splitlines()
         if output.exit_code != 0 or len(found) != 7:
-            reason = printable(output.stderr) or "its path can't be told apart from several"
+            reason = printable(output.stderr) or "its path can't be distinguished from several"
             raise NotARepository(path, reason.removeprefix("fatal: "))
         top, git_dir, common_dir, index, objects = map(Path, found[:5])
         if not resolved.is_relative_to(top):

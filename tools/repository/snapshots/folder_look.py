@@ -235,7 +235,7 @@ def differing(
         its mode or its folders changed has empty lists.
     """
     changed: dict[bytes, list[bytes]] = {}
-    gone: dict[bytes, list[bytes]] = {}
+    removed: dict[bytes, list[bytes]] = {}
     for path, look in new.items():
         before = old.get(path)
         if before is None:
@@ -245,10 +245,10 @@ def differing(
             continue
         now, then = look.by_name(), before.by_name()
         changed[path] = [name for name, numbers in now.items() if then.get(name) != numbers]
-        gone[path] = [name for name in then if name not in now]
+        removed[path] = [name for name in then if name not in now]
     for path in old.keys() - new.keys():
-        gone[path] = old[path].file_names()
-    return changed, gone
+        removed[path] = old[path].file_names()
+    return changed, removed
 
 
 def is_file(mode: int) -> bool:

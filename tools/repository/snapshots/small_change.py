@@ -56,12 +56,12 @@ class Change:
     Attributes:
         tree: The last tree; None if there is none, and the workspace was empty.
         changed: The names of new and changed files and links, by their folder.
-        gone: The names of those that are missing now, by their folder.
+        removed: The names of those that are missing now, by their folder.
     """
 
     tree: str | None
     changed: Mapping[bytes, Sequence[bytes]]
-    gone: Mapping[bytes, Sequence[bytes]]
+    removed: Mapping[bytes, Sequence[bytes]]
 
 
 def write_small_change(
@@ -152,7 +152,7 @@ class _Writer:
     def _trees(self) -> dict[bytes, _Entries]:
         """Return the last trees of all touched folders, and of those above them."""
         touched = {b""}
-        for path in {*self._change.changed, *self._change.gone}:
+        for path in {*self._change.changed, *self._change.removed}:
             at = path
             while at not in touched:
                 touched.add(at)
@@ -160,7 +160,7 @@ class _Writer:
         found = self._last_trees(sorted(touched, key=_depth))
         self._kept |= {entry.oid for entries in found.values() for entry in entries.values()}
         for path in touched:
-            for name in self._change.gone.get(path, ()):
+            for name in self._change.removed.get(path, ()):
                 found[path].pop(name, None)
         return found
 

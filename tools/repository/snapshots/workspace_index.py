@@ -113,12 +113,12 @@ def write_state(locked: LockedRepository, looked: LookedAt) -> Written:
         state = WorkspaceState(memory.tree, Manifest.decode(memory.manifest))
         return Written(state, lambda: None)
     known = _NOTHING if memory is None else memory.looks
-    changed, gone = differing(found.looks, known)
+    changed, removed = differing(found.looks, known)
     tree = None if memory is None else memory.tree
-    if tree is None or changed or gone:
+    if tree is None or changed or removed:
         written = None
         if tree is not None or not locked.repository.has_alternates:
-            written = write_small_change(locked, found, Change(tree, changed, gone))
+            written = write_small_change(locked, found, Change(tree, changed, removed))
         tree = _by_git(locked, found, tree, changed) if written is None else written
     state = WorkspaceState(tree, found.manifest())
 
