@@ -130,20 +130,23 @@ class Ours(Driver):
 
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
         from agentforge_sessions import sandbox
+        from agentforge_sessions.sandbox.interpreters import process_pool
         from agentforge_sessions.sandbox.session_workspaces.session_metadata_file import (
             touch_session_metadata,
         )
+        from agentforge_sessions.sandbox.workspaces.quota import forget_usage
 
         if Path(sandbox.__file__).resolve().parents[2] != self.root.resolve():
             raise RuntimeError("agentforge_sessions.sandbox is another tree's")
         self.api = sandbox
+        self.process_pool, self.forget_usage = process_pool, forget_usage
         self.touch_metadata = touch_session_metadata
         self.made: dict[str, Any] = {}
         self.once("pass", "")
 
     def settle(self, pause_s: float) -> None:
         """Wait for the pool, and as long as the others wait."""
-        self.api.warm_pool()
+        self.process_pool.warm_pool()
         time.sleep(pause_s)
 
     def once(self, code: str, mode: str) -> str:
@@ -174,7 +177,7 @@ class Ours(Driver):
         kind = InterpreterClass.of(self.api.ExecutionPolicy(), self.api.prepare().cache_dir)
         time.sleep(PAUSE_S)
         began = time.perf_counter()
-        opened = open_interpreter(kind, restorable=True)
+        opened = open_interpreter(kind)
         took = time.perf_counter() - began
         opened.close()
         return {"seconds": [took]}
@@ -212,13 +215,13 @@ class Ours(Driver):
 
     def pool(self, *, restore: bool) -> dict[str, Any]:
         """Have used interpreters restored, or closed."""
-        self.api.configure_pool(restore=restore)
-        self.api.warm_pool()
+        self.process_pool.configure_pool(restore=restore)
+        self.process_pool.warm_pool()
         return {}
 
     def forget(self, *, mode: str) -> dict[str, Any]:
         """Forget how much a workspace holds, as a process that just started."""
-        self.api.forget_usage(self.place(mode))
+        self.forget_usage(self.place(mode))
         return {}
 
     def close(self, *, mode: str) -> dict[str, Any]:

@@ -13,13 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentforge_sessions.harness import SessionManager
-from agentforge_sessions.prune import PruneError
-from agentforge_sessions.sandbox import (
-    PruneResult,
-    RetentionPolicy,
-    archive_sessions,
-    prune_sessions,
-)
+from agentforge_sessions.prune import PruneError, PruneResult, RetentionPolicy
+from agentforge_sessions.sandbox import prune_sessions
+from agentforge_sessions.sandbox.prune_target import archive_sessions
 
 Step = Callable[[], PruneResult | list[str]]
 
@@ -33,9 +29,7 @@ def main() -> int:
     parser.add_argument("--keep", type=int, dest="keep_last", help=argparse.SUPPRESS)
     parser.add_argument("--min-age-hours", type=float, default=24, help="what is younger stays")
     parser.add_argument("--older-than-days", type=float, default=30, help="ended agent sessions")
-    parser.add_argument(
-        "--ended-days", type=float, dest="older_than_days", help=argparse.SUPPRESS
-    )
+    parser.add_argument("--ended-days", type=float, dest="older_than_days", help=argparse.SUPPRESS)
     parser.add_argument("--dry-run", action="store_true")
     given = parser.parse_args()
 

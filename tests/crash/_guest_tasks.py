@@ -7,9 +7,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from agentforge_sessions.sandbox import ExecutionPolicy, configure_pool, create_sandbox
+from agentforge_sessions.sandbox import ExecutionPolicy, create_sandbox
+from agentforge_sessions.sandbox.interpreters.process_pool import configure_pool
+from agentforge_sessions.sandbox.workspaces.quota import usage_counter
 from agentforge_sessions.sandbox.workspaces.workspace_tree import measure_tree
-from agentforge_sessions.sandbox.workspaces.workspace_usage import usage_counter
 from tests.support.host_calls import DyingCalls
 from tests.support.own_sandboxes import sandbox_with
 

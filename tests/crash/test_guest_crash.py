@@ -17,15 +17,16 @@ from typing import Any, Final
 
 import pytest
 
-from agentforge_sessions.sandbox import configure_pool, pool_stats, prepare
+from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.sandbox.host.files.system_calls import LINUX
-from agentforge_sessions.sandbox.workspaces.workspace import open_workspace
-from agentforge_sessions.sandbox.workspaces.workspace_tree import measure_tree
-from agentforge_sessions.sandbox.workspaces.workspace_usage import (
+from agentforge_sessions.sandbox.interpreters.process_pool import configure_pool, pool_stats
+from agentforge_sessions.sandbox.workspaces.quota import (
     Usage,
     UsageCounter,
     usage_counter,
 )
+from agentforge_sessions.sandbox.workspaces.workspace import open_workspace
+from agentforge_sessions.sandbox.workspaces.workspace_tree import measure_tree
 from tests.crash._guest_tasks import POLICY
 from tests.crash._nursery import Nursery
 from tests.support.own_sandboxes import sandbox_with

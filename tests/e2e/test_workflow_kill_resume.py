@@ -24,7 +24,8 @@ from agentforge_sessions.harness import (
     SessionState,
     SessionStore,
 )
-from agentforge_sessions.sandbox import ExecutionPolicy, end_process, prepare
+from agentforge_sessions.sandbox import ExecutionPolicy, prepare
+from agentforge_sessions.sandbox.process_exit import end_process
 from agentforge_sessions.wiring.bootstrap import build_manager, build_runner
 from agentforge_sessions.wiring.phases.sandbox_executor import SandboxPhaseExecutor
 from agentforge_sessions.workflows import (

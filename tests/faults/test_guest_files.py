@@ -19,7 +19,7 @@ from typing import Final
 import pytest
 from attrs import define, field
 
-from agentforge_sessions.sandbox.host.files.host_files import HostTree
+from agentforge_sessions.sandbox.host.files.host_directory import HostTree
 from agentforge_sessions.sandbox.host.files.system_calls import SystemCalls
 from agentforge_sessions.sandbox.host.preview1.guest import ERRNOS
 from agentforge_sessions.sandbox.workspaces.workspace_tree import measure_tree

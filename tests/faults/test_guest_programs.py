@@ -15,10 +15,11 @@ from typing import Final
 
 import pytest
 
-from agentforge_sessions.sandbox import SandboxUnavailable, configure_pool, pool_stats, prepare
+from agentforge_sessions.sandbox import SandboxUnavailable, prepare
 from agentforge_sessions.sandbox.host.preview1.guest import ERRNOS
+from agentforge_sessions.sandbox.interpreters.process_pool import configure_pool, pool_stats
+from agentforge_sessions.sandbox.workspaces.quota import usage_counter
 from agentforge_sessions.sandbox.workspaces.workspace_tree import measure_tree
-from agentforge_sessions.sandbox.workspaces.workspace_usage import usage_counter
 from tests.support.descriptors import held_below
 from tests.support.filesystem import every_call_from, nth_call
 from tests.support.host_calls import FaultyCalls

@@ -35,17 +35,18 @@ from agentforge_sessions.sandbox import (
     Sandbox,
     SandboxResult,
     WorkspaceError,
-    close_pool,
-    configure_pool,
     create_sandbox,
     get_session_sandbox,
-    open_workspace_file,
-    pool_stats,
     prepare,
     read_session_metadata,
+)
+from agentforge_sessions.sandbox.interpreters.process_pool import (
+    close_pool,
+    configure_pool,
+    pool_stats,
     warm_pool,
 )
-from agentforge_sessions.sandbox.workspaces.workspace import open_workspace
+from agentforge_sessions.sandbox.workspaces.workspace import open_workspace, open_workspace_file
 from agentforge_sessions.sandbox.workspaces.workspace_tree import Snapshot, take_snapshot
 from tests.support.own_memory import growth_of_memory
 from tests.support.promptness import given_time, soonest

@@ -17,10 +17,12 @@ from agentforge_sessions.sandbox import (
     ExecutionPolicy,
     Sandbox,
     SandboxResult,
-    configure_pool,
     create_sandbox,
-    pool_stats,
     prepare,
+)
+from agentforge_sessions.sandbox.interpreters.process_pool import (
+    configure_pool,
+    pool_stats,
     warm_pool,
 )
 from tests.security.carried_state import CARRIERS, Carrier

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from agentforge_sessions.sandbox.host.files.host_files import HostTree
+from agentforge_sessions.sandbox.host.files.host_directory import HostTree
 from agentforge_sessions.sandbox.host.files.memory_files import MemoryTree
 from agentforge_sessions.sandbox.host.files.quota import Meter
 from agentforge_sessions.sandbox.host.files.system_calls import LINUX, SystemCalls
-from agentforge_sessions.sandbox.workspaces.quota import Quota, Room
+from agentforge_sessions.sandbox.workspaces.quota import Quota, Room, UsageCounter
 from agentforge_sessions.sandbox.workspaces.workspace import ChangeLedger
-from agentforge_sessions.sandbox.workspaces.workspace_usage import UsageCounter
 from tests.support.host_calls import WithoutOpenat2
 
 AMPLE = Quota(workspace_bytes=1 << 30, workspace_files=10_000, file_bytes=1 << 28)

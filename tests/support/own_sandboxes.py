@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agentforge_sessions.sandbox import ExecutionPolicy, RuntimeType, Sandbox
-from agentforge_sessions.sandbox.sandbox_options import checked_settings
+from agentforge_sessions.sandbox.executor import checked_settings
 from agentforge_sessions.sandbox.workspaces.workspace import ensure_workspace
 
 

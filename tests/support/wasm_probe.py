@@ -11,7 +11,7 @@ from agentforge_sessions.sandbox.host.engine.clock import TurnClock
 from agentforge_sessions.sandbox.host.engine.engine import MOST_FUEL, Program
 from agentforge_sessions.sandbox.host.engine.loaded_engine import the_engine
 from agentforge_sessions.sandbox.host.files.files import Descriptor, Descriptors, Directory
-from agentforge_sessions.sandbox.host.files.host_files import HostTree
+from agentforge_sessions.sandbox.host.files.host_directory import HostTree
 from agentforge_sessions.sandbox.host.files.memory_files import MemoryTree
 from agentforge_sessions.sandbox.host.preview1.guest import Guest, errno_of
 from agentforge_sessions.sandbox.host.preview1.preview1 import FUNCTIONS

@@ -17,7 +17,7 @@ from agentforge_sessions.base.cancellation import (
     on_cancel,
     shielded,
 )
-from agentforge_sessions.sandbox import CancelToken as SandboxToken
+from agentforge_sessions.base.cancellation import CancelToken as SandboxToken
 from tests.support.cancelling import cancelled_when
 
 

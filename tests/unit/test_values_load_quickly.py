@@ -48,10 +48,10 @@ def test_annotations_of_what_a_hook_loads_are_no_texts(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("guest.guest_code", "installed.interpreter_files", "interpreters.library"),
+        *("guest.guest_code", "installed.interpreter_files"),
         *("interpreters.prepared_runtime", "interpreters.template_file", "request"),
         *("host.machine", "host.files.path_resolution", "host.files.quota", "host.template"),
-        *("workspaces.quota", "workspaces.workspace_usage"),
+        "workspaces.quota",
     ],
 )
 def test_annotations_of_the_values_that_a_first_execution_loads_are_no_texts(name: str) -> None:

@@ -1,4 +1,4 @@
-"""The port through which a sandbox runs code, and what its adapters share.
+"""The port through which a sandbox runs code: its options, and what its adapters share.
 
 `in_process_executor` and `worker_executor` implement it. Both return the same `SandboxResult`,
 which the caller gets unchanged.
@@ -9,17 +9,21 @@ which the caller gets unchanged.
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypedDict, Unpack
 
-from .installed.interpreter_files import artifact_directory, guest_python
-from .installed.releases import installed_version
+from ..base.errors import shown
+from .errors import InvalidPolicy, SandboxError
+from .installed.interpreter_files import artifact_directory, guest_python, installed_version
+from .policy import seconds_fault
 from .request import Request
 from .result import SandboxResult, Trap
 from .sandbox_logging import EventLogger
 
 if TYPE_CHECKING:
     from .host.files.system_calls import SystemCalls
+
 
 DEFAULT_IDLE_S: Final = 900.0
 
@@ -41,6 +45,66 @@ class SandboxSettings(NamedTuple):
     gate: Callable[..., Any] | None = None
     isolation: Isolation | None = None
     system_calls: "SystemCalls | None" = None
+
+
+class RuntimeType(StrEnum):
+    """The supported languages of code."""
+
+    PYTHON = "python"
+
+
+class UnsupportedRuntime(SandboxError, ValueError):
+    """A sandbox was requested for a language that has no interpreter."""
+
+    message = "the runtime {runtime!r} is not supported; nothing was made. Use one of: {known}"
+    runtime: object
+
+    @property
+    def known(self) -> str:
+        """The supported languages."""
+        return ", ".join(repr(str(known)) for known in RuntimeType)
+
+
+class SandboxOptions(TypedDict, total=False):
+    """The options of `create_sandbox` besides workspace, policy and logger; see there."""
+
+    stateful: bool
+    idle_s: float
+    busy_timeout_s: float | None
+    tools: Sequence[Any]
+    gate: Callable[..., Any] | None
+    isolation: Isolation | None
+
+
+def checked_settings(runtime: object, **options: Unpack[SandboxOptions]) -> SandboxSettings:
+    """Return a sandbox's settings from its options.
+
+    Raises:
+        UnsupportedRuntime: The runtime is not Python.
+        InvalidPolicy: A number of seconds or the isolation is refused; `.faults` names each.
+        InvalidExecution: A tool cannot be offered; `.faults` names each.
+    """
+    if runtime != RuntimeType.PYTHON:
+        raise UnsupportedRuntime(runtime)
+    given = SandboxSettings(**options)
+    found = [
+        seconds_fault("idle_s", given.idle_s),
+        None
+        if given.busy_timeout_s is None
+        else seconds_fault("busy_timeout_s", given.busy_timeout_s),
+    ]
+    faults = [fault for fault in found if fault is not None]
+    if given.isolation not in (None, "process"):
+        faults.append(f"isolation must be None or 'process', not {shown(given.isolation)}")
+    elif given.isolation is not None and given.tools:
+        faults.append("tools cannot be called from a process apart; use no isolation")
+    if faults:
+        raise InvalidPolicy(faults)
+    if not given.tools and given.gate is None:
+        return given._replace(tools=())
+    from .guest.tool_arguments import check_tools  # needed only with tools
+
+    return given._replace(tools=check_tools(given.tools, given.gate))
 
 
 class Execution(NamedTuple):

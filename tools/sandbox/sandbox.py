@@ -17,7 +17,16 @@ from ..base.cancellation import check_cancelled, on_cancel
 from ..base.event_log import bound_fields
 from ..base.tracing import Attribute, Traced, traced
 from .errors import SandboxClosed
-from .executor import Execution, Executor, Isolation, SandboxSettings, result_without_output
+from .executor import (
+    Execution,
+    Executor,
+    Isolation,
+    RuntimeType,
+    SandboxOptions,
+    SandboxSettings,
+    checked_settings,
+    result_without_output,
+)
 from .host.engine.held_signals import SIGNALS
 from .in_process_executor import InProcessExecutor
 from .installed.forbidden_workspaces import refuse_forbidden
@@ -26,7 +35,6 @@ from .policy import ExecutionPolicy
 from .request import ExecutionOptions, Request, checked_request
 from .result import SandboxResult
 from .sandbox_logging import EventLogger, SandboxLogger
-from .sandbox_options import RuntimeType, SandboxOptions, checked_settings
 from .workspaces.workspace import ensure_workspace
 from .workspaces.workspace_lock import claim
 

@@ -26,12 +26,11 @@ from ..base.files.filesystem import DIRECTORY_FLAGS
 from ..base.identifiers import new_uuid4
 from ..prune import prepare_root
 from .errors import WorkspaceError
-from .executor import SandboxSettings
+from .executor import RuntimeType, SandboxOptions, SandboxSettings, checked_settings
 from .policy import ExecutionPolicy
 from .result import SandboxResult
 from .sandbox import Sandbox
 from .sandbox_logging import EventLogger, SandboxLogger
-from .sandbox_options import RuntimeType, SandboxOptions, checked_settings
 from .session_workspaces.session_deletion import sweep_now_and_then
 from .session_workspaces.session_directory import (
     DEFAULT_ROOT,

@@ -24,6 +24,7 @@ from ..harness.lazy import Lazy
 from .phases.executors import ExecutorParameters, make_executor
 
 if TYPE_CHECKING:
+    from ..base.cancellation import CancelToken
     from ..base.settings.configuration import Configuration
     from ..base.settings.worker_configuration import WorkerConfiguration
     from ..fleet.objects.pack_index import PackIndex
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ..harness.session_ports import LocalSessions
     from ..jail import JailPolicy
     from ..questions import Config, QuestionSessions
-    from ..sandbox import CancelToken, ExecutionPolicy
+    from ..sandbox import ExecutionPolicy
     from ..workflows import AgentChoice, PhaseAgent, RunObserver, WorkflowRunner
     from ..workflows.gate_port import GateSandbox
     from .workspaces.session_results import SessionResults as SessionResults  # noqa: PLC0414 (entry points name it)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox import Sandbox, configure_pool, create_sandbox, pool_stats, prepare
+from agentforge_sessions.sandbox import Sandbox, create_sandbox, prepare
+from agentforge_sessions.sandbox.interpreters.process_pool import configure_pool, pool_stats
 from tests.support.soak import SOAKING
 
 

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.timeout(3600)
 
 QUICK = (
     "test_os", "test_posix", "test_fileio", "test_file", "test_tempfile", "test_shutil",
-    "test_gzip", "test_filecmp", "test_genericpath", "test_fileinput", "test_sqlite3", "test_dbm",
+    "test_gzip", "test_filecmp", "test_genericpath", "test_sqlite3",
 )  # fmt: skip
 
 

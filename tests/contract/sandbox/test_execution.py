@@ -8,6 +8,7 @@ import pickle
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,8 @@ from agentforge_sessions.sandbox import (
     SandboxResult,
     WorkspaceError,
     create_sandbox,
-    warm_pool,
 )
+from agentforge_sessions.sandbox.interpreters.process_pool import warm_pool
 from tests.support.descriptors import held
 from tests.support.promptness import given_time, soonest
 
@@ -234,24 +235,15 @@ def test_an_input_may_be_larger_than_the_guests_memory(tmp_path: Path) -> None:
     policy = ExecutionPolicy(memory_bytes=64 << 20)
     result = create_sandbox(workspace=tmp_path / "w", policy=policy).execute(
         "import hashlib, sys; print(hashlib.file_digest(sys.stdin.buffer, 'sha256').hexdigest())",
-        stdin=(given := bytes(range(250)) * 280_000),
+        stdin=(given := bytes(range(256)) * 280_000),
     )
     assert result.stdout == hashlib.sha256(given).hexdigest() + "\n", result
 
 
-@pytest.mark.parametrize("stdin", ["größe\nzwei", "größe\nzwei".encode(), b"", "", None])
+@pytest.mark.parametrize("stdin", ["größe\nz\0", "größe\nz\0".encode(), b"", "", None])
 def test_the_script_reads_its_standard_input(sandbox: Sandbox, stdin: bytes | str | None) -> None:
     result = sandbox.execute("import sys; print(ascii(sys.stdin.read()))", stdin=stdin)
-    assert result.stdout.strip() == (ascii("größe\nzwei") if stdin else "''")
-
-
-def test_standard_input_may_be_bytes_of_any_value(sandbox: Sandbox) -> None:
-    data = bytes(range(256)) * 300
-    result = sandbox.execute(
-        "import sys; d = sys.stdin.buffer.read(); print(len(d), d == bytes(range(256)) * 300)",
-        stdin=data,
-    )
-    assert result.stdout == "76800 True\n"
+    assert result.stdout.strip() == (ascii("größe\nz\0") if stdin else "''")
 
 
 def test_the_code_cannot_be_read_again_from_standard_input(sandbox: Sandbox) -> None:
@@ -346,10 +338,6 @@ def test_wrong_arguments_are_refused_together_before_anything_runs(
     for fault, word in zip(caught.value.faults, words, strict=True):
         assert word in fault
         assert fault in str(caught.value)
-
-
-def test_a_text_on_standard_input_may_hold_nul(sandbox: Sandbox) -> None:
-    assert sandbox.execute("print(len(input()))", stdin="a\0b").stdout == "3\n"
 
 
 def test_a_workspace_that_vanished_is_refused(sandbox: Sandbox) -> None:
@@ -554,11 +542,8 @@ def test_sandboxes_run_at_the_same_time(tmp_path: Path) -> None:
             on_stdout=lambda text: "running" in text and running.wait(60),
         )
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     for number, result in results.items():
         assert (result.stdout, result.files_created) == ("running\ndone\n", (str(number),))
         assert result.metadata["stream_errors"] == {}
@@ -570,11 +555,8 @@ def test_executions_of_one_sandbox_wait_for_each_other(sandbox: Sandbox) -> None
     def work(number: int) -> None:
         results.append(sandbox.execute(f"open('{number}', 'w').close()").files_created)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     assert sorted(results) == [(str(number),) for number in range(4)]
 
 

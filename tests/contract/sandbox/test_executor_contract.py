@@ -20,12 +20,11 @@ from agentforge_sessions.sandbox import (
     InputFileError,
     SandboxClosed,
     SandboxResult,
-    configure_pool,
-    pool_stats,
     prepare,
 )
 from agentforge_sessions.sandbox.executor import Execution, Executor, SandboxSettings
 from agentforge_sessions.sandbox.in_process_executor import InProcessExecutor
+from agentforge_sessions.sandbox.interpreters.process_pool import configure_pool, pool_stats
 from agentforge_sessions.sandbox.interpreters.runtime import ensure_ready
 from agentforge_sessions.sandbox.isolation.worker_executor import WorkerExecutor
 from agentforge_sessions.sandbox.request import checked_request
@@ -186,13 +185,17 @@ def test_output_is_handed_on_while_the_code_runs(make: Callable[..., Setup]) -> 
 
 
 def test_a_callback_that_fails_does_not_end_the_code(make: Callable[..., Setup]) -> None:
-    def fails(_: str) -> None:
+    calls: list[str] = []
+
+    def fails(text: str) -> None:
+        calls.append(text)
         raise LookupError("mine")
 
     with structlog.testing.capture_logs():
-        result = make().run("print('out')", on_stdout=fails)
-    assert (result.success, result.stdout) == (True, "out\n")
+        result = make().run("print(1)\nprint(2)\nprint(3)", on_stdout=fails)
+    assert (result.success, result.stdout) == (True, "1\n2\n3\n")
     assert result.metadata["stream_errors"] == {"stdout": "LookupError"}
+    assert calls == ["1\n"]
 
 
 def test_input_files_are_there_and_are_no_changes(make: Callable[..., Setup]) -> None:

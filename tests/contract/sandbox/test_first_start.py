@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import runtime_info
-from agentforge_sessions.sandbox.compiled.cache_lock import making
+from agentforge_sessions.sandbox.compiled.compiled_module import making
 
 EXECUTED = """
 import sys

@@ -19,8 +19,8 @@ from tests.support.soak import SOAKING
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(3600)
 
-EXECUTIONS = 10_000 if SOAKING else 100
-FAILURES = 1_000 if SOAKING else 20
+EXECUTIONS = 10_000 if SOAKING else 50
+FAILURES = 1_000 if SOAKING else 10
 THREADS = 8
 
 GOOD = "open('f', 'w').write('x'); import os; os.remove('f'); fd = os.open('/tmp', os.O_RDONLY)"

@@ -11,15 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox import (
-    ExecutionPolicy,
-    Sandbox,
-    close_pool,
-    configure_pool,
-    create_sandbox,
-    runtime_info,
-)
-from agentforge_sessions.sandbox.compiled.cache_lock import making
+from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, create_sandbox, runtime_info
+from agentforge_sessions.sandbox.compiled.compiled_module import making
+from agentforge_sessions.sandbox.interpreters.process_pool import close_pool, configure_pool
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

@@ -7,13 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox import (
-    CancelToken,
-    ExecutionPolicy,
-    Sandbox,
-    create_sandbox,
-    prepare,
-)
+from agentforge_sessions.base.cancellation import CancelToken
+from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, create_sandbox, prepare
 from tests.support.promptness import given_time, soonest, when
 
 # The first test of a machine compiles the interpreter, which takes minutes.

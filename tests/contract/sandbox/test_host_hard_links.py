@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox.host.files.files import Opening
-from agentforge_sessions.sandbox.host.files.host_files import HostTree
+from agentforge_sessions.sandbox.host.files.host_directory import HostTree
 from tests.support.host_trees import served
 
 WRITE = Opening(read=True, write=True)

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.timeout(300)
 DEADLINE_S = 0.05
 LATE_S = 0.2
 LOOPED_S = 2.0 if SOAKING else 0.03
-MAKING_S = 2.0 if SOAKING else 0.3
+MAKING_S = 2.0 if SOAKING else 0.15
 """How long a call is repeated, and one that makes something each time."""
 
 HOST_BYTES = 256 << 10

@@ -10,9 +10,8 @@ import pytest
 
 from agentforge_sessions.sandbox.errors import InputFileError
 from agentforge_sessions.sandbox.interpreters.input_files import place_files
-from agentforge_sessions.sandbox.workspaces.quota import Quota
-from agentforge_sessions.sandbox.workspaces.served_directory import ServedDirectory
-from agentforge_sessions.sandbox.workspaces.workspace_usage import UsageCounter
+from agentforge_sessions.sandbox.workspaces.quota import Quota, UsageCounter
+from agentforge_sessions.sandbox.workspaces.workspace import ServedDirectory
 
 QUOTA = Quota(workspace_bytes=1000, workspace_files=6, file_bytes=600)
 

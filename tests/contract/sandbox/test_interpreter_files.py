@@ -15,8 +15,11 @@ from structlog.testing import capture_logs
 from wasmtime import wat2wasm
 
 from agentforge_sessions.sandbox import SandboxUnavailable
-from agentforge_sessions.sandbox.compiled.cache_lock import making
-from agentforge_sessions.sandbox.compiled.compiled_module import compile_module, load_compiled
+from agentforge_sessions.sandbox.compiled.compiled_module import (
+    compile_module,
+    load_compiled,
+    making,
+)
 from agentforge_sessions.sandbox.host.engine.loaded_engine import the_engine
 from agentforge_sessions.sandbox.host.files.files import Directory, Opening
 from agentforge_sessions.sandbox.installed.interpreter_files import (
@@ -27,7 +30,11 @@ from agentforge_sessions.sandbox.installed.interpreter_files import (
     artifact_directory,
     compiled_name,
 )
-from agentforge_sessions.sandbox.interpreters.library import data_of, open_archive, served_library
+from agentforge_sessions.sandbox.interpreters.prepared_runtime import (
+    data_of,
+    open_archive,
+    served_library,
+)
 
 FONT = bytes(range(256)) * 9
 LIB = "/usr/local/lib"

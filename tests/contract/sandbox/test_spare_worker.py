@@ -13,20 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox import (
-    ExecutionPolicy,
-    Sandbox,
-    close_pool,
-    configure_pool,
-    create_sandbox,
-    pool_stats,
-    prepare,
-)
+from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, create_sandbox, prepare
 from agentforge_sessions.sandbox.executor import SandboxSettings
 from agentforge_sessions.sandbox.interpreters.interpreter import loaded_host
+from agentforge_sessions.sandbox.interpreters.process_pool import (
+    close_pool,
+    configure_pool,
+    pool_stats,
+)
 from agentforge_sessions.sandbox.interpreters.runtime import ensure_ready
-from agentforge_sessions.sandbox.isolation.spare_worker import the_spare
-from agentforge_sessions.sandbox.isolation.worker_executor import WorkerExecutor
+from agentforge_sessions.sandbox.isolation.worker_executor import WorkerExecutor, the_spare
 from agentforge_sessions.sandbox.isolation.worker_process import WorkerProcess, WorkerStart
 from agentforge_sessions.sandbox.isolation.worker_protocol import ServedSandbox
 from agentforge_sessions.sandbox.request import checked_request
@@ -37,8 +33,9 @@ pytestmark = pytest.mark.timeout(900)
 
 OWNER = """
 import os, signal, sys
-from agentforge_sessions.sandbox import (create_sandbox, pool_stats)
-from agentforge_sessions.sandbox.isolation.spare_worker import the_spare
+from agentforge_sessions.sandbox import create_sandbox
+from agentforge_sessions.sandbox.interpreters.process_pool import pool_stats
+from agentforge_sessions.sandbox.isolation.worker_executor import the_spare
 
 create_sandbox(workspace=sys.argv[1], isolation="process").execute("1")
 print(the_spare.pid, pool_stats().spare_workers, flush=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox.compiled.cache_lock import making
+from agentforge_sessions.sandbox.compiled.compiled_module import making
 from agentforge_sessions.sandbox.host.template import PIECE, Template, TemplateImage
 from agentforge_sessions.sandbox.interpreters.template_file import read_template, write_template
 from tests.support.wasm_probe import PAGE, Probe

@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentforge_sessions.base.files import OsFileSystem
-from agentforge_sessions.sandbox import CorruptedMetadata, SessionMetadata
+from agentforge_sessions.sandbox import CorruptedMetadata
 from agentforge_sessions.sandbox.session_workspaces.session_metadata import (
+    SessionMetadata,
     encode_metadata,
     parse_metadata,
 )

@@ -15,7 +15,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from agentforge_sessions.sandbox import (
-    SessionMetadata,
     create_session_sandbox,
     get_session_sandbox,
     list_session_files,
@@ -23,6 +22,7 @@ from agentforge_sessions.sandbox import (
     read_session_metadata,
 )
 from agentforge_sessions.sandbox.session_workspaces.session_directory import OsSessionFileSystem
+from agentforge_sessions.sandbox.session_workspaces.session_metadata import SessionMetadata
 from tests.support.listing import names_in
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("interpreter")]

@@ -27,12 +27,8 @@ from agentforge_sessions.prune import (
 from agentforge_sessions.prune.domain import Reason
 from agentforge_sessions.prune.errors import InvalidArchive
 from agentforge_sessions.prune.policy import GIB
-from agentforge_sessions.sandbox import (
-    SandboxTarget,
-    archive_sessions,
-    prune_sessions,
-    restore_session,
-)
+from agentforge_sessions.sandbox import SandboxTarget, prune_sessions
+from agentforge_sessions.sandbox.prune_target import archive_sessions, restore_session
 from tests.support.filesystem import nth_of
 from tests.support.prune_sites import Site, outside_of, size_of, tree_of
 from tests.support.recorder import Recorder

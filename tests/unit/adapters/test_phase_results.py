@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from agentforge_sessions.harness import PhaseResult
-from agentforge_sessions.sandbox import LostWrite, SandboxResult
+from agentforge_sessions.sandbox import SandboxResult
+from agentforge_sessions.sandbox.result_parts import LostWrite
 from agentforge_sessions.wiring.phases.executors import phase_result
 
 

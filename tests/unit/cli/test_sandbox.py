@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from agentforge_sessions.base.cancellation import CancelToken
 from agentforge_sessions.entrypoints.cli.options import parse_size
 from agentforge_sessions.entrypoints.cli.running import sandbox_shell
 from agentforge_sessions.entrypoints.cli.running.sandbox_shell import is_complete, run_cancellable
 from agentforge_sessions.sandbox import (
-    CancelToken,
     SandboxResult,
     create_session_sandbox,
     list_session_files,

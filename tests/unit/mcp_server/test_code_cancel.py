@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from agentforge_sessions.base.cancellation import CancelToken
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.sandbox import CancelToken
 from agentforge_sessions.wiring.phases.sandbox_executor import SandboxPhaseExecutor
 from tests.support.promptness import when
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from agentforge_sessions.sandbox.interpreters.admission import Admission
+from agentforge_sessions.sandbox.interpreters.ready_interpreters import Admission
 from tests.support.promptness import wait_until, when
 
 LONG_S = 600.0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox.session_workspaces.deferred_close import Closer
+from agentforge_sessions.sandbox.session_workspaces.session_directory import Closer
 from tests.support.descriptors import held_below
 from tests.support.interruption import interrupted_everywhere
 
@@ -76,7 +76,7 @@ def test_a_handler_that_raises_while_a_descriptor_is_handed_over_leaves_others_c
 def test_a_process_ends_with_descriptors_still_waiting(tmp_path: Path) -> None:
     code = (
         "import os, sys\n"
-        "from agentforge_sessions.sandbox.session_workspaces.deferred_close import close_later\n"
+        "from agentforge_sessions.sandbox.session_workspaces.session_directory import close_later\n"
         "for _ in range(50): close_later(os.open(sys.argv[1], os.O_RDONLY))\n"
         "if os.fork() == 0:\n"
         "    close_later(os.open(sys.argv[1], os.O_RDONLY)); os._exit(3)\n"

@@ -58,8 +58,8 @@ def test_the_temporary_directory_is_that_of_the_standard_library(
     (tmp_path / "a file").write_text("")
     program = (
         "import sys\n"
-        "from agentforge_sessions.sandbox.installed import temporary_directory as found_by\n"
-        "temporary_directory = found_by.temporary_directory\n"
+        "from agentforge_sessions.sandbox.installed import forbidden_workspaces\n"
+        "temporary_directory = forbidden_workspaces.temporary_directory\n"
         "found = temporary_directory()\n"
         "assert 'tempfile' not in sys.modules\n"
         "import tempfile\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.sandbox.guest.host_functions import summary
+from agentforge_sessions.sandbox.guest.tool_arguments import summary
 
 
 @pytest.mark.parametrize(

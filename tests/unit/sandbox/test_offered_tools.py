@@ -94,13 +94,13 @@ class _Counted:
 def test_a_large_request_looks_all_along_whether_its_turn_is_over(value: str, times: int) -> None:
     """When it is parsed, where Python sees the value, when it is looked through, and checked."""
     counted = _Counted()
-    values = ",".join([value] * 40_000)
+    values = ",".join([value] * 10_240)
     door = OfferedTools((tool(shown, input_schema=ANYTHING),), None).door(600, counted)
     assert json.loads(door(_request(values)))["ok"]
-    assert counted.looks >= times * 40_000 // 1024
+    assert counted.looks >= times * 10
 
 
-@pytest.mark.parametrize("value", ["[]", "[" * 60 + "]" * 60, '{"":' * 60 + "0" + "}" * 60, "1.5"])
+@pytest.mark.parametrize("value", ["[]", "[" * 60 + "]" * 60, '{"":' * 60 + "0" + "}" * 60])
 def test_a_large_request_holds_no_more_than_is_stated(value: str) -> None:
     door = OfferedTools((tool(shown, input_schema=ANYTHING),), None).door(600, threading.Event())
     count = (MAX_REQUEST_BYTES - len(_request(""))) // (len(value) + 1)

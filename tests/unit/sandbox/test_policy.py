@@ -13,6 +13,19 @@ from hypothesis import strategies as st
 
 from agentforge_sessions.sandbox import ExecutionPolicy, InvalidPolicy, ReadOnlyMount, SandboxError
 
+RANGES = {
+    "fuel_budget": (1, 2**63 - 1),
+    "memory_bytes": (64 << 20, 4 << 30),
+    "output_bytes": (0, 1 << 30),
+    "open_files": (16, 65_536),
+    "workspace_bytes": (1 << 20, 1 << 50),
+    "workspace_files": (1, 10**6),
+    "file_bytes": (1 << 10, 4 << 30),
+    "temporary_bytes": (1 << 20, 4 << 30),
+    "file_calls": (1, 10**9),
+    "host_bytes": (4 << 20, 4 << 30),
+}
+
 
 def faults(**values: object) -> tuple[str, ...]:
     with pytest.raises(InvalidPolicy) as caught:
@@ -48,45 +61,16 @@ def test_a_policy_takes_keywords_only() -> None:
         ExecutionPolicy(1)  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "fuel_budget",
-        "memory_bytes",
-        "output_bytes",
-        "open_files",
-        "workspace_bytes",
-        "workspace_files",
-        "file_bytes",
-        "temporary_bytes",
-        "file_calls",
-        "host_bytes",
-    ],
-)
+@pytest.mark.parametrize("name", RANGES)
 @pytest.mark.parametrize("value", [True, False, 1.0, "1", None, b"1", math.nan])
 def test_an_integer_limit_takes_integers_only(name: str, value: object) -> None:
     (fault,) = faults(**{name: value})
     assert fault.startswith(f"{name} must be an integer")
 
 
-@pytest.mark.parametrize(
-    ("name", "low", "high"),
-    [
-        ("fuel_budget", 1, 2**63 - 1),
-        ("memory_bytes", 64 << 20, 4 << 30),
-        ("output_bytes", 0, 1 << 30),
-        ("open_files", 16, 65_536),
-        ("workspace_bytes", 1 << 20, 1 << 50),
-        ("workspace_files", 1, 10**6),
-        ("file_bytes", 1 << 10, 4 << 30),
-        ("temporary_bytes", 1 << 20, 4 << 30),
-        ("file_calls", 1, 10**9),
-        ("host_bytes", 4 << 20, 4 << 30),
-    ],
-)
-def test_an_integer_limit_takes_both_ends_of_its_range_and_nothing_beyond(
-    name: str, low: int, high: int
-) -> None:
+@pytest.mark.parametrize("name", RANGES)
+def test_an_integer_limit_takes_both_ends_of_its_range_and_nothing_beyond(name: str) -> None:
+    low, high = RANGES[name]
     for value in (low, high):
         assert getattr(ExecutionPolicy(**{name: value}), name) == value  # type: ignore[arg-type]
     for value in (low - 1, high + 1, -(10**400), 10**400):
@@ -181,16 +165,11 @@ def test_every_fault_is_told_at_once_in_the_order_of_the_fields() -> None:
     assert isinstance(error, SandboxError)
 
 
-@pytest.mark.parametrize("name", ["deadline_s", "environment", "mounts", "fuel_budget"])
-def test_no_limit_can_be_left_out(name: str) -> None:
-    (fault,) = faults(**{name: None})
-    assert fault.startswith(name)
-
-
 @pytest.mark.parametrize(
     ("mounts", "words"),
     [
         ([], ["must be a tuple"]),
+        (None, ["mounts must be a tuple"]),
         (("x",), ["mounts[0] must be a ReadOnlyMount"]),
         ((ReadOnlyMount("/x", "/y"),), ["source must be a Path"]),  # type: ignore[arg-type]
         ((ReadOnlyMount(Path("x"), "/y"),), ["source must be an absolute path"]),

@@ -9,7 +9,7 @@ import sys
 def test_it_waits_for_threads_runs_exit_functions_and_writes_out_what_was_printed() -> None:
     program = (
         "import atexit, sys, threading\n"
-        "from agentforge_sessions.sandbox import end_process\n"
+        "from agentforge_sessions.sandbox.process_exit import end_process\n"
         "atexit.register(print, 'at exit')\n"
         "ready = threading.Event()\n"
         "thread = threading.Thread(target=lambda: (ready.wait(), print('thread')))\n"
@@ -28,7 +28,7 @@ def test_it_waits_for_threads_runs_exit_functions_and_writes_out_what_was_printe
 
 def test_a_closed_output_does_not_change_the_exit_code() -> None:
     program = (
-        "import sys\nfrom agentforge_sessions.sandbox import end_process\n"
+        "import sys\nfrom agentforge_sessions.sandbox.process_exit import end_process\n"
         "sys.stdout.close()\nend_process(3)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], check=False, timeout=60)

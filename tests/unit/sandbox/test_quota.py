@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox.workspaces.quota import Quota, Room
-from agentforge_sessions.sandbox.workspaces.workspace_usage import UsageCounter
+from agentforge_sessions.sandbox.workspaces.quota import Quota, Room, UsageCounter
 
 QUOTA = Quota(
     workspace_bytes=100, workspace_files=3, file_bytes=90, temporary_bytes=50, temporary_files=2

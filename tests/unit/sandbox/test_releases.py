@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge_sessions.sandbox.installed.releases import installed_version, release_of
+from agentforge_sessions.sandbox.installed.interpreter_files import installed_version, release_of
 
 
 @pytest.mark.parametrize(

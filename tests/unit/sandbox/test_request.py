@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from agentforge_sessions.sandbox import CancelToken
+from agentforge_sessions.base.cancellation import CancelToken
 from agentforge_sessions.sandbox.request import relative_path_fault
 
 

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from agentforge_sessions.entrypoints.cli.checks.checks import check_sandbox_cache
 from agentforge_sessions.entrypoints.cli.checks.findings import Status
 from agentforge_sessions.sandbox import SandboxUnavailable, prepare, runtime_info
-from agentforge_sessions.sandbox.compiled.cache_lock import awaited_process, making
+from agentforge_sessions.sandbox.compiled.compiled_module import awaited_process, making
 from agentforge_sessions.sandbox.compiled.private_cache import open_private
 from agentforge_sessions.sandbox.interpreters import runtime as runtime_module
 from tests.support.promptness import wait_until
@@ -182,7 +182,7 @@ def test_processes_starting_together_compile_once(
     with making(cache):
         program = (
             "import sys, pathlib\n"
-            "from agentforge_sessions.sandbox.compiled.cache_lock import making\n"
+            "from agentforge_sessions.sandbox.compiled.compiled_module import making\n"
             "print('waiting', flush=True)\n"
             "with making(pathlib.Path(sys.argv[1])):\n"
             "    print('inside', flush=True)\n"
@@ -209,7 +209,7 @@ def test_who_waits_says_for_whom(fresh: Path, monkeypatch: pytest.MonkeyPatch) -
 
     program = (
         "import sys, pathlib\n"
-        "from agentforge_sessions.sandbox.compiled.cache_lock import making\n"
+        "from agentforge_sessions.sandbox.compiled.compiled_module import making\n"
         "with making(pathlib.Path(sys.argv[1])):\n"
         "    print('inside', flush=True)\n"
         "    sys.stdin.read()\n"

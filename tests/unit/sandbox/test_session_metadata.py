@@ -8,6 +8,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from agentforge_sessions.sandbox import (
     InvalidSessionId,
     PathEscapesWorkspace,
     SandboxError,
-    SessionMetadata,
     SessionWorkspaceMissing,
     list_session_files,
     read_session_metadata,
@@ -29,6 +29,7 @@ from agentforge_sessions.sandbox.errors import UnreadableMetadata
 from agentforge_sessions.sandbox.session_workspaces.session_directory import OsSessionFileSystem
 from agentforge_sessions.sandbox.session_workspaces.session_metadata import (
     MAX_METADATA_BYTES,
+    SessionMetadata,
     encode_metadata,
     format_time,
     parse_metadata,
@@ -311,11 +312,8 @@ def test_updates_at_the_same_time_are_all_counted(root: Path, file: Path) -> Non
             assert moment is not None
             times.append(moment)
 
-    threads = [threading.Thread(target=update) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        [done.result() for done in [pool.submit(update) for _ in range(4)]]
     assert sorted(times) == [CREATED + timedelta(microseconds=n + 1) for n in range(200)]
     metadata = read_session_metadata(S, root)
     assert metadata is not None

@@ -7,6 +7,7 @@ import fcntl
 import os
 import stat
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +20,6 @@ from agentforge_sessions.base.files import DurableError
 from agentforge_sessions.sandbox import (
     InvalidExecution,
     InvalidPolicy,
-    SandboxLogger,
     SessionSandbox,
     WorkspaceBusy,
     WorkspaceError,
@@ -29,6 +29,7 @@ from agentforge_sessions.sandbox import (
     list_session_files,
     read_session_metadata,
 )
+from agentforge_sessions.sandbox.sandbox_logging import SandboxLogger
 from agentforge_sessions.sandbox.session_workspaces.session_deletion import (
     EVERY_S,
     sweep_now_and_then,
@@ -137,11 +138,8 @@ def test_many_that_get_a_missing_session_at_once_get_the_same(root: Path) -> Non
             barrier.wait()
             found.append(get_session_sandbox(name, workspace_root=root, logger=recorder).workspace)
 
-        threads = [threading.Thread(target=get) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(4) as pool:
+            [done.result() for done in [pool.submit(get) for _ in range(4)]]
         assert found == [root / name] * 4
         told = [event for _, event, _ in recorder.told]
         assert told.count("session.created") == 1
@@ -300,20 +298,8 @@ def test_deletions_at_the_same_time_all_succeed(root: Path) -> None:
     for n in range(12):
         create_session_sandbox(workspace_root=root, new_id=lambda n=n: f"s{n}")
     recorder = Recorder()
-    errors: list[BaseException] = []
-
-    def delete(n: int) -> None:
-        try:
-            delete_session_workspace(f"s{n % 12}", root, recorder)
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=delete, args=(n,)) for n in range(24)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    with ThreadPoolExecutor(24) as pool:
+        list(pool.map(lambda n: delete_session_workspace(f"s{n % 12}", root, recorder), range(24)))
     assert names_in(root) == []
     assert len(recorder.told) == 12
 

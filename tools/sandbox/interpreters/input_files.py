@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import InputFileError
 from ..host.files.files import Kind, Opening
-from ..host.files.host_files import HostTree
+from ..host.files.host_directory import HostTree
 from ..host.files.quota import Meter
 from ..host.files.system_calls import LINUX, SystemCalls
 from ..workspaces.workspace import ChangeLedger
 
 if TYPE_CHECKING:
     from ..host.files.host_directory import HostDirectory
-    from ..workspaces.served_directory import ServedDirectory
+    from ..workspaces.workspace import ServedDirectory
 
 _REPLACED: Final = Opening(create=True, truncate=True, write=True)
 

@@ -11,7 +11,7 @@ from ..policy import ExecutionPolicy
 if TYPE_CHECKING:
     from ..guest.guest_streams import GuestStreams
     from ..host.files.system_calls import SystemCalls
-    from ..workspaces.served_directory import ServedDirectory
+    from ..workspaces.workspace import ServedDirectory
 
 
 class InterpreterClass(NamedTuple):

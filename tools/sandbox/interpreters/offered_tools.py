@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
-from ..guest.host_functions import summary
-from ..guest.tool_arguments import ArgumentSchema, bound_names
+from ..guest.tool_arguments import ArgumentSchema, bound_names, summary
 from ..guest.tool_frames import (
     MAX_ANSWER_BYTES,
     MAX_REQUEST_BYTES,

@@ -15,8 +15,7 @@ from typing import Final
 
 from ..compiled.private_cache import is_usable
 from ..guest.guest_code import COMPILATION, GUEST_WORKSPACE, HOME_ENVIRONMENT, LIBRARY, TEMPORARY
-from ..installed.interpreter_files import LIBRARY_ARCHIVE, MODULE
-from ..installed.releases import installed_version
+from ..installed.interpreter_files import LIBRARY_ARCHIVE, MODULE, installed_version
 from ..policy import DEFAULT_ENVIRONMENT, ExecutionPolicy
 
 ENVIRONMENT: Final = {

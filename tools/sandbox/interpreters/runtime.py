@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Final
 
 from ..compiled.private_cache import is_private_directory, is_usable, why_unusable
 from ..errors import SandboxUnavailable
+from ..installed.forbidden_workspaces import chosen_directory, temporary_directory
 from ..installed.interpreter_files import (
     ARTIFACTS_VARIABLE,
     artifact_directory,
     compiled_name,
     guest_python,
+    installed_version,
     listed_digests,
 )
-from ..installed.releases import installed_version
-from ..installed.temporary_directory import chosen_directory, temporary_directory
 from .interpreter import loaded_host
 from .prepared_guest import usable_template
 
@@ -137,7 +137,7 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
 
 
 def _doing() -> str:
-    from ..compiled.cache_lock import awaited_process
+    from ..compiled.compiled_module import awaited_process
 
     awaited = awaited_process()
     if awaited is None:

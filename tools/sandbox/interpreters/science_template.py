@@ -17,7 +17,7 @@ import threading
 from typing import Final
 
 from ...base.event_log import get_logger
-from ..compiled.cache_lock import making
+from ..compiled.compiled_module import making
 from ..errors import SandboxError
 from ..guest.guest_code import ENTRY, GUEST_WORKSPACE
 from ..host.engine.engine import Trapped

@@ -67,7 +67,7 @@ class PreparedFile(NamedTuple):
 def write_template(
     cache: Path, name: str, image: TemplateImage, settings: Mapping[str, Any], attached: bytes = b""
 ) -> bool:
-    """Write a template file while holding `cache_lock.making`; return whether it was written."""
+    """Write a template file while holding `making`; return whether it was written."""
     ranges = list(_ranges(image))
     description = json.dumps(
         {

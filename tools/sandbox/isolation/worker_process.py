@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...base.event_log import get_logger
 from ..errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
-from ..installed.temporary_directory import temporary_directory
+from ..installed.forbidden_workspaces import temporary_directory
 from ..interpreters.process_pool import POOL_VARIABLE, RESTORE_VARIABLE, the_pool
 from ..interpreters.runtime import CACHE_VARIABLE
 from ..request import Request

@@ -16,7 +16,7 @@ from ...base.files.regular_file import read_descriptor
 from ...base.files.safe_path import Missing, directory_beneath
 from ..errors import PathEscapesWorkspace, SandboxError
 from ..sandbox_logging import EventLogger, SandboxLogger
-from ..workspaces.workspace_usage import forget_usage
+from ..workspaces.quota import forget_usage
 from .session_directory import (
     DEFAULT_ROOT,
     INCOMING_PREFIX,

@@ -1,13 +1,152 @@
-"""A guest's quota, and how much room is left of it."""
+"""A guest's quota, how much room is left of it, and how full a workspace is.
+
+Counting walks the entire tree, so it waits until a guest first makes something grow; the count is
+then cached in this process by the workspace's identity. Executions of other processes leave a mark
+on the directory (an extended attribute) that makes this process count again. Files that others
+write meanwhile are not in the count, so it is repeated before a guest is refused for lack of room.
+"""
 
 # No deferred annotations here: as strings, each field's would have to be compiled.
 
 import errno
 import os
+import threading
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, Self
 
-from .workspace_usage import Usage, UsageCounter
+MARK_ATTRIBUTE: Final = "user.agentforge.execution"
+
+Short = Literal["workspace_bytes", "workspace_files"]
+
+
+class Usage(NamedTuple):
+    """Bytes of all regular files, and the number of files and directories."""
+
+    bytes: int
+    entries: int
+
+    def refuses(self, more_bytes: int, more_entries: int, limit: Self) -> Short | None:
+        """Return which limit a growth would exceed, or None."""
+        if more_bytes > 0 and self.bytes + more_bytes > limit.bytes:
+            return "workspace_bytes"
+        if more_entries > 0 and self.entries + more_entries > limit.entries:
+            return "workspace_files"
+        return None
+
+
+class UsageCounter:
+    """This process's knowledge of one workspace's usage.
+
+    Only the holder of the workspace's claim uses a counter, so it needs no lock of its own.
+    """
+
+    def __init__(self) -> None:
+        self._usage: Usage | None = None
+        self._mark: bytes | None = None
+        self._changed = False
+        self._marked = False
+        self._cut = False
+        self.counts = 0
+
+    def begin(self, root: int) -> None:
+        """Start an execution: forget the count if another process has executed meanwhile."""
+        self._changed = self._marked = False
+        if self._usage is not None and _read_mark(root) != self._mark:
+            self._usage = None
+
+    def known(self, root: int, limit: Usage, look: Callable[[], object] | None = None) -> Usage:
+        """Return the usage before something grows; count it if unknown.
+
+        Leaves the mark for other processes: they count again even if this one is killed.
+
+        Args:
+            root: A descriptor of the workspace.
+            limit: Where counting may stop: beyond it, everything is refused anyway.
+            look: Called repeatedly while counting; an exception from it ends the count.
+        """
+        if not self._marked:
+            self._leave_mark(root)
+        if self._usage is None:
+            from .workspace_tree import measure_tree  # needed only for growth
+
+            self.counts += 1
+            total, entries = measure_tree(root, max_entries=limit.entries, tick=look)
+            self._usage = Usage(bytes=total, entries=entries)
+            self._cut = entries > limit.entries
+        return self._usage
+
+    def add(self, more_bytes: int, more_entries: int) -> None:
+        """Count a growth or shrinkage."""
+        self._changed = True
+        if self._cut:
+            self._usage = None  # an incomplete count cannot be updated
+        if self._usage is not None:
+            self._usage = Usage(
+                bytes=max(0, self._usage.bytes + more_bytes),
+                entries=max(0, self._usage.entries + more_entries),
+            )
+
+    def forget(self) -> None:
+        """Count again when the usage is next needed."""
+        self._usage = None
+
+    def end(self, root: int) -> None:
+        """Finish an execution; leave a mark for other processes if anything changed."""
+        if not self._changed:
+            if self._mark is None:
+                self._usage = None  # an unmarked directory looks the same after later changes
+            return
+        if not self._marked:
+            self._leave_mark(root)
+        if self._mark is None:
+            # No attributes here: other processes' changes go unnoticed, so count each time.
+            self._usage = None
+
+    def _leave_mark(self, root: int) -> None:
+        self._marked = True
+        mark = os.urandom(8)
+        try:
+            os.setxattr(root, MARK_ATTRIBUTE, mark)
+        except (OSError, AttributeError):
+            self._mark = None
+        else:
+            self._mark = mark
+
+
+def _read_mark(root: int) -> bytes | None:
+    try:
+        return os.getxattr(root, MARK_ATTRIBUTE)
+    except (OSError, AttributeError):
+        return None
+
+
+_MAX_COUNTERS: Final = 4096
+_counters_lock = threading.Lock()
+_counters: dict[tuple[int, int], UsageCounter] = {}
+
+
+def usage_counter(identity: tuple[int, int]) -> UsageCounter:
+    """Return the counter of a workspace by device and inode, shared by all its sandboxes."""
+    with _counters_lock:
+        counter = _counters.pop(identity, None) or UsageCounter()
+        _counters[identity] = counter  # most recently used last
+        while len(_counters) > _MAX_COUNTERS:
+            del _counters[next(iter(_counters))]
+        return counter
+
+
+def forget_usage(path: str | os.PathLike[str]) -> None:
+    """Make a workspace's usage be counted again, after its files were changed by other means.
+
+    Args:
+        path: The workspace; nothing happens if it does not exist.
+    """
+    try:
+        seen = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return
+    with _counters_lock:
+        _counters.pop((seen.st_dev, seen.st_ino), None)
 
 
 class Quota(NamedTuple):

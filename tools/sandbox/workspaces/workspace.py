@@ -15,6 +15,7 @@ from typing import BinaryIO, Final, Protocol
 
 from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, OsFileSystem
 from ..errors import WorkspaceError
+from .quota import Quota, Room, UsageCounter
 
 _OF_A_CHANGE: Final = 256
 """Host memory charged for a changed file, besides its path."""
@@ -211,3 +212,30 @@ def open_workspace_file(workspace: Path, relative: str) -> BinaryIO:
 
 def _words(error: Exception) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+class ServedDirectory:
+    """A directory served to an execution, with its quota and its changes.
+
+    Attributes:
+        root: A descriptor of the directory.
+        hides: Whether the host's own file at the root is hidden.
+        room: The remaining room.
+        changes: The changes.
+    """
+
+    def __init__(
+        self, root: int, quota: Quota, usage: UsageCounter | None = None, *, hide: bool = True
+    ) -> None:
+        """Serve a directory.
+
+        Args:
+            root: A descriptor of the directory; the caller owns it.
+            quota: The guest's quota.
+            usage: The directory's usage counter; None for a read-only directory.
+            hide: Whether the host's own file at the root is hidden.
+        """
+        self.root: Final = root
+        self.hides: Final = hide
+        self.room: Final = Room(root, quota, usage)
+        self.changes = ChangeLedger()

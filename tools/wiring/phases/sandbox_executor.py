@@ -17,7 +17,8 @@ from ...harness.session_ports import LocalSessions
 from .executors import phase_result, session_workspace
 
 if TYPE_CHECKING:
-    from ...sandbox import CancelToken, ExecutionPolicy, Sandbox
+    from ...base.cancellation import CancelToken
+    from ...sandbox import ExecutionPolicy, Sandbox
     from .executors import ExecutorParameters
 
 DEFAULT_KEPT: Final = 16

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...base.reading.fields import Fields
+from ...base.reading.nodes import Faults
 from ...base.settings.choices import AGENT_MODES, ISOLATIONS
 from ...harness.session_domain import MAX_COUNT, MAX_GOAL_CHARS
 from ..names import NAME_RE, NAME_RULE, path_problem

@@ -13,7 +13,7 @@ from typing import Final
 from attrs import evolve
 
 from ...base.reading.fields import Fields
-from ...base.reading.nodes import MappingNode
+from ...base.reading.nodes import Faults, MappingNode
 from .spec_rules import (
     COMPONENT_ID,
     CRITERION_ID,

@@ -17,7 +17,8 @@ from ..output.output import Output, remark, writing
 from ..output.text import safe_lines
 
 if TYPE_CHECKING:
-    from ....sandbox import CancelToken, Sandbox, SandboxResult
+    from ....base.cancellation import CancelToken
+    from ....sandbox import Sandbox, SandboxResult
 
 STREAMS: Final = ("stdout", "stderr")
 _ENDS: Final = frozenset({"exit", "exit()", "quit", "quit()"})
@@ -109,7 +110,7 @@ def run_cancellable(act: Callable[[CancelToken], SandboxResult]) -> SandboxResul
     Args:
         act: Runs the code; called on a separate thread.
     """
-    from ....sandbox import CancelToken
+    from ....base.cancellation import CancelToken
 
     token = CancelToken()
     ended = threading.Event()

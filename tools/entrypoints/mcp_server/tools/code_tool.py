@@ -24,7 +24,7 @@ from ..tool import Effect, tool
 from .session_access import SessionAccess
 
 if TYPE_CHECKING:
-    from ....sandbox import CancelToken
+    from ....base.cancellation import CancelToken
 
 _log = get_logger("agentforge.mcp")
 
@@ -255,7 +255,7 @@ class CodeTool:
             fuel: WebAssembly instructions it may execute; the sandbox's default if left out.
             output_chars: The most characters of each output stream that come back.
         """
-        from ....sandbox import CancelToken
+        from ....base.cancellation import CancelToken
 
         token, workers = CancelToken(), self.sessions.workers
         async with workers.turn(call, session_id), workers.reporting(call, "running the code"):

@@ -13,7 +13,7 @@ import platform
 import sys
 from typing import Any, Final
 
-from ...installed.releases import package_directory
+from ...installed.interpreter_files import package_directory
 
 Address = ctypes.c_void_p
 _size = ctypes.c_size_t

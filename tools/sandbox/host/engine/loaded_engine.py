@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from ...installed.releases import installed_version
+from ...installed.interpreter_files import installed_version
 from . import c_api, native
 from .clock import Ticker
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import stat
 from collections.abc import Iterator
@@ -15,16 +16,7 @@ from typing import Final
 
 from ....base.files.filesystem import close_reader
 from ...guest_paths import MAX_DEPTH
-from .files import (
-    Directory,
-    Entry,
-    FileStatus,
-    Kind,
-    Opening,
-    Times,
-    WithoutContent,
-    refusal,
-)
+from .files import Directory, Entry, FileStatus, Kind, Opening, Times, WithoutContent, refusal
 from .host_file import HostFile, separate
 from .host_tree import OPEN_FILE, ServedTree, open_as_seen, status_of, told
 from .path_resolution import Place, Start
@@ -388,3 +380,12 @@ def _mode(opening: Opening) -> int:
     if opening.write:
         return os.O_RDWR if opening.read else os.O_WRONLY
     return os.O_RDWR if opening.truncate else os.O_RDONLY
+
+
+class HostTree(ServedTree):
+    """A host directory and everything below it, served to one guest."""
+
+    @functools.cached_property
+    def root(self) -> HostDirectory:
+        """The root, where the guest's paths begin."""
+        return HostDirectory(self, self.fd, b"", owned=False)

@@ -14,8 +14,7 @@ from typing import Final, Protocol, Self
 
 from ....base.files.filesystem import close_reader
 from ...workspaces.quota import Room
-from ...workspaces.served_directory import ServedDirectory
-from ...workspaces.workspace import ChangeLedger
+from ...workspaces.workspace import ChangeLedger, ServedDirectory
 from .files import FileStatus, Kind, refusal
 from .path_resolution import PathResolver, Place, Start
 from .quota import Account, Meter, moved_path

@@ -168,12 +168,14 @@ def _prepare(cli: Cli) -> None:
 @contextmanager
 def _no_interpreter_ahead() -> Iterator[None]:
     """Start no spare interpreter: no execution follows, and it would delay the exit."""
-    size = sandbox.pool_stats().size
-    sandbox.configure_pool(0)
+    from .....sandbox.interpreters import process_pool  # needed only where code runs
+
+    size = process_pool.pool_stats().size
+    process_pool.configure_pool(0)
     try:
         yield
     finally:
-        sandbox.configure_pool(size)
+        process_pool.configure_pool(size)
 
 
 def _remarks(result: sandbox.SandboxResult) -> Iterator[str]:
