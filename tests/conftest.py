@@ -87,7 +87,9 @@ _ON_DISK = tuple(
     _HERE / name
     for name in (
         *("crash/test_editing_crash.py", "crash/test_repository_run_crash.py"),
-        *("faults/test_real_disks.py", "scenarios/sandbox_sessions"),
+        *("unit/cli/test_configuration.py", "unit/cli/test_doctor_configured.py"),
+        *("contract/harness/test_phase_executor_contract.py", "scenarios/sandbox_sessions"),
+        "faults/test_real_disks.py",
     )
 )
 """What needs a jail, which lends nothing of `/dev`, or is about a disk."""
