@@ -19,7 +19,7 @@ import structlog
 from agentforge_sessions.base.event_log import get_logger
 from agentforge_sessions.base.settings.webhooks import Webhook
 from agentforge_sessions.harness import SessionEvent, SessionManager, SessionObserver, SessionStore
-from agentforge_sessions.integrations.observers.delivery import Answer
+from agentforge_sessions.integrations.observers.delivery import WebhookResponse
 from agentforge_sessions.integrations.observers.webhook_observer import WebhookObserver
 from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
 from benchmarks.measure import Candidate, compare, row, table
@@ -44,7 +44,7 @@ def _webhook(place: Path, *events: str) -> WebhookObserver:
         SessionStore(place),
         log=log,
         environment={},
-        send=lambda *_, **__: Answer(status=204),
+        send=lambda *_, **__: WebhookResponse(status=204),
     )
     return WebhookObserver(sender, log=log)
 

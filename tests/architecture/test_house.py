@@ -37,7 +37,7 @@ BUDGETS: Final = {
 MODULES: Final = 15
 """The most modules of a folder."""
 
-DOUBLES: Final = 31
+DOUBLES: Final = 7
 """Names that several classes of the package have."""
 
 

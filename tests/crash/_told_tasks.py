@@ -15,7 +15,7 @@ from agentforge_sessions.base.event_log import get_logger
 from agentforge_sessions.base.files import FileSystem
 from agentforge_sessions.base.settings.webhooks import Webhook
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.integrations.observers.delivery import Answer
+from agentforge_sessions.integrations.observers.delivery import WebhookResponse
 from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
 
 RECEIVERS: Final = ("one", "two", "three")
@@ -54,14 +54,14 @@ class Taking:
 
     def __call__(
         self, address: SplitResult, body: bytes, headers: Mapping[str, str], *, timeout_s: float
-    ) -> Answer:
+    ) -> WebhookResponse:
         line = json.dumps([headers["webhook-id"], json.loads(body)]).encode() + b"\n"
         fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
             os.write(fd, line)
         finally:
             os.close(fd)
-        return Answer(status=204)
+        return WebhookResponse(status=204)
 
 
 def prepare(base: Path) -> str:

@@ -31,7 +31,13 @@ from agentforge_sessions.harness import (
     SessionStore,
     UnreadableSession,
 )
-from agentforge_sessions.prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune
+from agentforge_sessions.prune import (
+    Disposal,
+    PruneEnvironment,
+    RetentionPolicy,
+    TarArchiver,
+    prune,
+)
 from agentforge_sessions.sandbox import SandboxTarget, WorkspaceError, create_session_sandbox
 from agentforge_sessions.sandbox.workspaces.workspace_lock import claim
 from tests.crash import _guest_tasks, _question_tasks, _story, _told_tasks
@@ -278,7 +284,7 @@ def prune_root(
         SandboxTarget(Path(root)),
         RetentionPolicy(max_age_hours=24),
         disposal=disposal,
-        outside=Outside(
+        outside=PruneEnvironment(
             fs=fs, file_clock=time.time_ns if file_clock_ns is None else lambda: file_clock_ns
         ),
     )

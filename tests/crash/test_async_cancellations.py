@@ -22,7 +22,7 @@ from anyio.lowlevel import checkpoint
 from attrs import define, field
 
 from agentforge_sessions.base.cancellation import is_cancelled
-from agentforge_sessions.base.program_run import Run, run_program
+from agentforge_sessions.base.program_run import ProgramRun, run_program
 from agentforge_sessions.entrypoints.aio import AsyncSessionManager
 from agentforge_sessions.entrypoints.aio.thread_call import caller_of_this_loop
 from agentforge_sessions.harness import (
@@ -92,7 +92,7 @@ class Phases:
         cancelled = self._moments.pass_by(code)
         if code == "red":
             seconds = "3600" if cancelled else "0"
-            run_program(Run(["sleep", seconds], ENVIRONMENT, timeout_s=3600))
+            run_program(ProgramRun(["sleep", seconds], ENVIRONMENT, timeout_s=3600))
         if code == "green" and self._guests is not None:
             script = "while True: pass" if cancelled else "open('made.txt', 'w').write('x')"
             return self._guests.execute(script, session_id=session_id, deadline_s=600)

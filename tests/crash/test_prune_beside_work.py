@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.prune import Outside, SkipReason
+from agentforge_sessions.prune import PruneEnvironment, SkipReason
 from agentforge_sessions.sandbox import (
     Sandbox,
     WorkspaceError,
@@ -192,7 +192,7 @@ def test_who_waits_for_a_workspace_that_is_pruned_hears_that_it_is_gone(tmp_path
     _, sandbox = create_session_sandbox(workspace_root=tmp_path)
     meeting = Meeting(sandbox)
     fs = FaultyFileSystem(before=meeting.before)
-    result = prune_sessions(0, tmp_path, outside=Outside(fs=fs))
+    result = prune_sessions(0, tmp_path, outside=PruneEnvironment(fs=fs))
     meeting.after()
     assert len(result.deleted_sessions) == 1
     assert isinstance(meeting.outcome, WorkspaceError)
@@ -210,7 +210,7 @@ def test_who_waits_for_a_workspace_that_is_made_anew_gets_the_new_one(tmp_path: 
             sandbox.workspace.mkdir()  # out of sight, and somebody makes another
 
     fs = FaultyFileSystem(before=before)
-    result = prune_sessions(0, tmp_path, outside=Outside(fs=fs))
+    result = prune_sessions(0, tmp_path, outside=PruneEnvironment(fs=fs))
     meeting.after()
     assert len(result.deleted_sessions) == 1
     assert meeting.outcome is True
@@ -235,7 +235,9 @@ def test_a_session_that_is_taken_between_the_look_and_the_removal_stays(tmp_path
             assert taken.wait(60)
 
     try:
-        result = prune_sessions(0, tmp_path, outside=Outside(fs=FaultyFileSystem(before=before)))
+        result = prune_sessions(
+            0, tmp_path, outside=PruneEnvironment(fs=FaultyFileSystem(before=before))
+        )
     finally:
         release.set()
         thread.join()

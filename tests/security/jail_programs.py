@@ -16,7 +16,7 @@ from typing import Final
 
 from attrs import frozen
 
-from agentforge_sessions.jail import Stop
+from agentforge_sessions.jail import StopReason
 
 KIT: Final = r"""
 import ctypes, errno, os, resource, signal, socket, stat, sys, time
@@ -66,7 +66,7 @@ class Program:
     """
 
     source: str
-    ends: tuple[int | Stop, ...] = (0,)
+    ends: tuple[int | StopReason, ...] = (0,)
     limits: Mapping[str, float] = MappingProxyType({})
     done: bool = True
 
@@ -370,17 +370,23 @@ PROCESSES: Final = {
 }
 LIMITS: Final = {
     "sleep_for_ever": Program(
-        source="time.sleep(600)", ends=(Stop.DEADLINE,), limits={"deadline_s": 0.5}, done=False
+        source="time.sleep(600)",
+        ends=(StopReason.DEADLINE,),
+        limits={"deadline_s": 0.5},
+        done=False,
     ),
     "compute_for_ever": Program(
-        source="while True: pass", ends=(Stop.DEADLINE,), limits={"deadline_s": 0.5}, done=False
+        source="while True: pass",
+        ends=(StopReason.DEADLINE,),
+        limits={"deadline_s": 0.5},
+        done=False,
     ),
     "ignore_every_signal": Program(
         source="for number in range(1, 65):\n"
         " try:\n  signal.signal(number, signal.SIG_IGN)\n"
         " except (OSError, ValueError):\n  pass\n"
         "time.sleep(600)",
-        ends=(Stop.DEADLINE,),
+        ends=(StopReason.DEADLINE,),
         limits={"deadline_s": 0.5},
         done=False,
     ),
@@ -393,7 +399,7 @@ LIMITS: Final = {
         " made += 1\n"
         "else:\n time.sleep(600)\n"
         'tell("made", made); expect("bounded", made <= 70)',
-        ends=(0, Stop.PROCESSES),
+        ends=(0, StopReason.PROCESSES),
         done=False,
     ),
     "start_threads_without_end": Program(
@@ -406,26 +412,26 @@ LIMITS: Final = {
         "else:\n time.sleep(600)\n"
         'tell("made", made); expect("bounded", made <= 70)\n'
         "print('DONE', flush=True); os._exit(0)",
-        ends=(0, Stop.PROCESSES),
+        ends=(0, StopReason.PROCESSES),
         done=False,
     ),
     "fill_memory": Program(
         source="held = []\nfor _ in range(600): held.append(b'x' * (1 << 20))\ntime.sleep(600)",
-        ends=(Stop.MEMORY,),
+        ends=(StopReason.MEMORY,),
         done=False,
     ),
     "fill_memory_by_children": Program(
         source="for _ in range(6):\n"
         " if os.fork() == 0:\n  held = b'x' * (90 << 20); time.sleep(600)\n"
         "time.sleep(600)",
-        ends=(Stop.MEMORY,),
+        ends=(StopReason.MEMORY,),
         done=False,
     ),
     "fill_shared_memory": Program(
         source="import mmap\n"
         "held = mmap.mmap(-1, 600 << 20)\n"
         "for _ in range(600): held.write(b'x' * (1 << 20))\ntime.sleep(600)",
-        ends=(Stop.MEMORY,),
+        ends=(StopReason.MEMORY,),
         done=False,
     ),
     "fill_files_in_memory": Program(
@@ -433,7 +439,7 @@ LIMITS: Final = {
         " fd = os.memfd_create('x')\n"
         " for _ in range(15): os.write(fd, b'x' * (1 << 20))\n"
         "time.sleep(600)",
-        ends=(Stop.MEMORY,),
+        ends=(StopReason.MEMORY,),
         done=False,
     ),
     "fill_the_scratch_folders": _p(
@@ -451,14 +457,14 @@ LIMITS: Final = {
         ' with open(f"{index}", "wb") as file:\n'
         "  for _ in range(15): file.write(os.urandom(1 << 20))\n"
         "time.sleep(600)",
-        ends=(Stop.DISK,),
+        ends=(StopReason.DISK,),
         done=False,
     ),
     "fill_the_disk_and_end_at_once": Program(
         source="for index in range(10):\n"
         ' with open(f"{index}", "wb") as file:\n'
         "  file.write(bytes(15 << 20))\n",
-        ends=(Stop.DISK,),
+        ends=(StopReason.DISK,),
         done=False,
     ),
     "fill_the_disk_by_files_without_a_name": Program(
@@ -468,7 +474,7 @@ LIMITS: Final = {
         " for _ in range(15): file.write(os.urandom(1 << 20))\n"
         " file.flush()\n"
         "time.sleep(600)",
-        ends=(Stop.DISK,),
+        ends=(StopReason.DISK,),
         done=False,
     ),
     "write_one_large_file": _p(
@@ -485,24 +491,24 @@ LIMITS: Final = {
     ),
     "make_many_files": Program(
         source='for index in range(4_000): open(f"f{index}", "wb").close()\ntime.sleep(600)',
-        ends=(Stop.FILES,),
+        ends=(StopReason.FILES,),
         done=False,
     ),
     "make_many_files_in_memory": Program(
         source='for index in range(4_000): open(f"/tmp/f{index}", "wb").close()\ntime.sleep(600)',
-        ends=(Stop.FILES,),
+        ends=(StopReason.FILES,),
         done=False,
     ),
     "dig_deep": Program(
         source='for _ in range(700):\n os.mkdir("d"); os.chdir("d")\ntime.sleep(600)',
-        ends=(Stop.FILES,),
+        ends=(StopReason.FILES,),
         done=False,
     ),
     "flood_standard_output": Program(
-        source="while True: os.write(1, b'x' * 65536)", ends=(Stop.OUTPUT,), done=False
+        source="while True: os.write(1, b'x' * 65536)", ends=(StopReason.OUTPUT,), done=False
     ),
     "flood_standard_error": Program(
-        source="while True: os.write(2, b'x' * 65536)", ends=(Stop.OUTPUT,), done=False
+        source="while True: os.write(2, b'x' * 65536)", ends=(StopReason.OUTPUT,), done=False
     ),
     "open_many_files": _p(
         "held = []\n"
@@ -521,6 +527,6 @@ PROGRAMS: Final[dict[str, Program]] = {
 }
 BY_THE_WAY: Final = frozenset(
     {"fork_without_end", "start_threads_without_end"}
-    | {name for name, program in LIMITS.items() if Stop.MEMORY in program.ends}
+    | {name for name, program in LIMITS.items() if StopReason.MEMORY in program.ends}
 )
 """The programs whose limit control groups hold where there are some, and looks where not."""

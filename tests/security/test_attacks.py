@@ -47,7 +47,7 @@ from agentforge_sessions.sandbox.interpreters.process_pool import (
     warm_pool,
 )
 from agentforge_sessions.sandbox.workspaces.workspace import open_workspace, open_workspace_file
-from agentforge_sessions.sandbox.workspaces.workspace_tree import Snapshot, take_snapshot
+from agentforge_sessions.sandbox.workspaces.workspace_tree import TreeSnapshot, take_snapshot
 from tests.support.own_memory import growth_of_memory
 from tests.support.promptness import given_time, soonest
 from tests.support.sandbox_results import result_with
@@ -480,7 +480,7 @@ def test_a_hostile_tree_costs_the_host_a_bounded_list(tmp_path: Path) -> None:
         (tmp_path / f"{number:03}").touch()
     root = open_workspace(tmp_path)
     try:
-        whole: Snapshot = take_snapshot(root)
+        whole: TreeSnapshot = take_snapshot(root)
         cut = take_snapshot(root, max_entries=20)
         short = take_snapshot(root, max_listed_bytes=30)
     finally:

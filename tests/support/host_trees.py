@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agentforge_sessions.sandbox.host.files.host_directory import HostTree
 from agentforge_sessions.sandbox.host.files.memory_files import MemoryTree
-from agentforge_sessions.sandbox.host.files.quota import Meter
+from agentforge_sessions.sandbox.host.files.quota import QuotaMeter
 from agentforge_sessions.sandbox.host.files.system_calls import LINUX, SystemCalls
 from agentforge_sessions.sandbox.workspaces.quota import Quota, Room, UsageCounter
 from agentforge_sessions.sandbox.workspaces.workspace import ChangeLedger
@@ -35,7 +35,7 @@ def served(
     counter.begin(root)
     tree = HostTree(
         root,
-        Meter(Room(root, quota, counter)),
+        QuotaMeter(Room(root, quota, counter)),
         ChangeLedger(),
         hides=hides,
         writable=writable,
@@ -61,6 +61,6 @@ def in_memory(directory: Path, quota: Quota = AMPLE) -> Iterator[MemoryTree]:
             temporary_bytes=quota.workspace_bytes, temporary_files=quota.workspace_files
         )
     try:
-        yield MemoryTree(Meter(Room(root, apart, counter), temporary=True))
+        yield MemoryTree(QuotaMeter(Room(root, apart, counter), temporary=True))
     finally:
         os.close(root)

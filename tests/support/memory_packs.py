@@ -9,7 +9,7 @@ from itertools import count
 
 from attrs import define, evolve, field
 
-from agentforge_sessions.fleet.objects.pack_index import Pack, PackKind, Place
+from agentforge_sessions.fleet.objects.pack_index import Pack, PackKind, PackPlace
 
 
 class NoSuchSession(Exception):
@@ -30,7 +30,7 @@ class MemoryPacks:
     has_ended: Callable[[str], bool] = lambda _: False
     before: Callable[[str], object] = lambda _: None
     rows: dict[str, list[Pack]] = field(factory=dict)
-    places: dict[str, Place] = field(factory=dict)
+    places: dict[str, PackPlace] = field(factory=dict)
     numbers: count[int] = field(factory=lambda: count(1))
     lock: threading.RLock = field(factory=threading.RLock)
     space: str = "5bace0000000feed"
@@ -63,11 +63,11 @@ class MemoryPacks:
             self.add(session_id, pack)
             return True
 
-    def place(self, session_id: str) -> Place | None:
+    def place(self, session_id: str) -> PackPlace | None:
         self.before("place")
         return self.places.get(session_id) if self.exists(session_id) else None
 
-    def take_up(self, session_id: str, place: str, host: str, *, former: Place | None) -> bool:
+    def take_up(self, session_id: str, place: str, host: str, *, former: PackPlace | None) -> bool:
         self.before("take_up")
         with self.lock:
             if not self.exists(session_id):
@@ -75,7 +75,7 @@ class MemoryPacks:
             if self.places.get(session_id) != former:
                 return False
             turn = 1 if former is None else former.turn + 1
-            self.places[session_id] = Place(place, host, turn)
+            self.places[session_id] = PackPlace(place, host, turn)
             return True
 
     @contextmanager

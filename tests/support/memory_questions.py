@@ -10,7 +10,7 @@ from typing import Final
 
 from attrs import define, evolve, field
 
-from agentforge_sessions.prune import Outside
+from agentforge_sessions.prune import PruneEnvironment
 from agentforge_sessions.questions import (
     QuestionError,
     QuestionsConfig,
@@ -35,7 +35,7 @@ from agentforge_sessions.questions.files.documents import (
     missing_session,
     new_documents,
 )
-from agentforge_sessions.questions.repository import OnChange, Room
+from agentforge_sessions.questions.repository import OnChange, WaitingLimit
 from agentforge_sessions.questions.waiting.change_feed import SessionFollower
 
 WHERE: Final = "memory://questions"
@@ -82,7 +82,7 @@ class MemoryQuestions:
     def prepare(self) -> None:
         pass
 
-    def publish(self, request: SessionRequest, record: StatusRecord, *, room: Room) -> None:
+    def publish(self, request: SessionRequest, record: StatusRecord, *, room: WaitingLimit) -> None:
         session_id = check_session_id(request.session_id)
         with self.shelf.lock:
             if session_id in self.shelf.documents:
@@ -185,7 +185,7 @@ class MemoryQuestions:
     def change_mark(self) -> Hashable | None:
         return tuple(self._signed(None).items())
 
-    def cleanup(self, config: QuestionsConfig, outside: Outside) -> CleanupResult:
+    def cleanup(self, config: QuestionsConfig, outside: PruneEnvironment) -> CleanupResult:
         if config.retention_s <= 0:
             return CleanupResult(kept=len(self.shelf.documents))
         last = outside.clock() - timedelta(seconds=config.retention_s)

@@ -22,7 +22,7 @@ from agentforge_sessions.prune import (
     PRIVATE,
     Dated,
     Decision,
-    Outside,
+    PruneEnvironment,
     PruneObserver,
     PruneResult,
     PruneSource,
@@ -153,9 +153,9 @@ class Site:
     def private(self) -> Path:
         return self.root / PRIVATE
 
-    def outside(self, fs: FileSystem | None = None) -> Outside:
+    def outside(self, fs: FileSystem | None = None) -> PruneEnvironment:
         """Give what a prune needs of the world."""
-        return Outside(
+        return PruneEnvironment(
             fs=fs or self.fs,
             clock=self.clock,
             file_clock=self.file_clock,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.cancellation import CancelToken, OperationCancelled, cancellable
-from agentforge_sessions.base.program_run import Run, run_program
+from agentforge_sessions.base.program_run import ProgramRun, run_program
 from tests.support.cancelling import cancelled_when
 from tests.support.descriptors import held
 from tests.support.promptness import wait_until
@@ -22,7 +22,7 @@ def test_cancelled_program_has_ended_with_all_that_it_started(tmp_path: Path) ->
     before = held()
     error = cancelled_when(
         told.exists,
-        lambda: run_program(Run(["sh", "-c", script], ENVIRONMENT, timeout_s=3600)),
+        lambda: run_program(ProgramRun(["sh", "-c", script], ENVIRONMENT, timeout_s=3600)),
     )
     assert isinstance(error, OperationCancelled)
     leader, child = map(int, told.read_text().split())
@@ -44,7 +44,7 @@ def test_program_that_closed_its_output_is_cancelled_too(tmp_path: Path) -> None
     script = f"exec >&- 2>&- <&-; : > {told}; exec sleep 3600"
     error = cancelled_when(
         told.exists,
-        lambda: run_program(Run(["sh", "-c", script], ENVIRONMENT, timeout_s=3600)),
+        lambda: run_program(ProgramRun(["sh", "-c", script], ENVIRONMENT, timeout_s=3600)),
     )
     assert isinstance(error, OperationCancelled)
 
@@ -53,12 +53,12 @@ def test_cancelled_operation_starts_no_program(tmp_path: Path) -> None:
     token = CancelToken()
     token.cancel()
     with cancellable(token), pytest.raises(OperationCancelled):
-        run_program(Run([str(tmp_path / "missing")], ENVIRONMENT))  # the start would fail
+        run_program(ProgramRun([str(tmp_path / "missing")], ENVIRONMENT))  # the start would fail
 
 
 def test_program_of_an_operation_that_goes_on_ends_as_it_does() -> None:
     with cancellable(CancelToken()):
-        ended = run_program(Run(["cat"], ENVIRONMENT, stdin=b"x" * 300_000))
+        ended = run_program(ProgramRun(["cat"], ENVIRONMENT, stdin=b"x" * 300_000))
     assert (ended.exit_code, len(ended.stdout), ended.cut_short) == (0, 300_000, None)
 
 
@@ -72,7 +72,9 @@ def test_input_stays_open_until_the_output_has_what_is_wanted() -> None:
         return b"answer of 2\n" in output
 
     asked: list[bytes] = []
-    ended = run_program(Run(["sh", "-c", ANSWERS], ENVIRONMENT, b"1\n2\n", until=is_answered))
+    ended = run_program(
+        ProgramRun(["sh", "-c", ANSWERS], ENVIRONMENT, b"1\n2\n", until=is_answered)
+    )
     assert (ended.exit_code, ended.stdout) == (0, b"answer of 2\nend\n")
     assert b"end" not in asked[-1]
 
@@ -81,13 +83,15 @@ def test_program_that_never_prints_what_is_wanted_ends_at_its_own_end_or_the_lim
     def never(output: bytes) -> bool:
         return False
 
-    ended = run_program(Run(["sh", "-c", "read one; exit 3"], ENVIRONMENT, b"1\n", until=never))
+    ended = run_program(
+        ProgramRun(["sh", "-c", "read one; exit 3"], ENVIRONMENT, b"1\n", until=never)
+    )
     assert (ended.exit_code, ended.cut_short) == (3, None)
-    ended = run_program(Run(["cat"], ENVIRONMENT, b"1\n", timeout_s=0.5, until=never))
+    ended = run_program(ProgramRun(["cat"], ENVIRONMENT, b"1\n", timeout_s=0.5, until=never))
     assert ended.cut_short == "time"
 
 
 def test_program_that_reads_nothing_is_answered_all_the_same() -> None:
     words = ["sh", "-c", "exec <&-; echo answer"]
-    ended = run_program(Run(words, ENVIRONMENT, b"x" * 300_000, until=bool))
+    ended = run_program(ProgramRun(words, ENVIRONMENT, b"x" * 300_000, until=bool))
     assert (ended.exit_code, ended.stdout, ended.cut_short) == (0, b"answer\n", None)

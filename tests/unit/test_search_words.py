@@ -5,15 +5,15 @@ import pytest
 from agentforge_sessions.base.search_words import (
     InvalidSearch,
     Passage,
-    Place,
     SearchedText,
     SearchWords,
+    TextSource,
     find_passages,
 )
 
 
 def found(text: str, words: str) -> Passage:
-    (passage,) = find_passages([SearchedText(Place.GOAL, text)], SearchWords.parse(words))
+    (passage,) = find_passages([SearchedText(TextSource.GOAL, text)], SearchWords.parse(words))
     return passage
 
 
@@ -62,15 +62,15 @@ def test_no_words_and_too_many_are_refused(words: list[str]) -> None:
 
 def test_passages_have_all_words_between_them_and_no_more_than_needed() -> None:
     texts = [
-        SearchedText(Place.GOAL, "a needle and a thread"),
-        SearchedText(Place.HISTORY, "the thread again", 4),
-        SearchedText(Place.HISTORY, "the hay", 3),
-        SearchedText(Place.ARTIFACT, "hay.py", 0),
+        SearchedText(TextSource.GOAL, "a needle and a thread"),
+        SearchedText(TextSource.HISTORY, "the thread again", 4),
+        SearchedText(TextSource.HISTORY, "the hay", 3),
+        SearchedText(TextSource.ARTIFACT, "hay.py", 0),
     ]
     passages = find_passages(texts, SearchWords.parse("thread hay"))
     assert [(one.place, one.number) for one in passages] == [
-        (Place.GOAL, None),
-        (Place.HISTORY, 3),
+        (TextSource.GOAL, None),
+        (TextSource.HISTORY, 3),
     ]
     assert find_passages(texts, SearchWords.parse("thread wool")) == ()
 

@@ -24,7 +24,7 @@ _PIECE: Final = 1 << 16
 
 
 @frozen
-class Run:
+class ProgramRun:
     """The parameters of a run.
 
     Attributes:
@@ -74,7 +74,7 @@ class Ended:
 class ProgramRunner(Protocol):
     """Runs programs."""
 
-    def __call__(self, run: Run) -> Ended:
+    def __call__(self, run: ProgramRun) -> Ended:
         """Run a program until it ends or a limit is reached.
 
         Raises:
@@ -83,7 +83,7 @@ class ProgramRunner(Protocol):
         ...
 
 
-def run_program(run: Run, *, monotonic: Callable[[], float] = time.monotonic) -> Ended:
+def run_program(run: ProgramRun, *, monotonic: Callable[[], float] = time.monotonic) -> Ended:
     """Run a program in a process group of its own; nothing of the group is left afterwards.
 
     Standard input is a pipe that is closed after its last byte and, if `until` is given, not before
@@ -120,7 +120,7 @@ def run_program(run: Run, *, monotonic: Callable[[], float] = time.monotonic) ->
 
 def _talk(
     process: subprocess.Popen[bytes],
-    run: Run,
+    run: ProgramRun,
     stdout: bytearray,
     stderr: bytearray,
     deadline: float,
@@ -207,7 +207,7 @@ def _feed(
     return rest
 
 
-def _has_all(run: Run, stdout: bytearray) -> bool:
+def _has_all(run: ProgramRun, stdout: bytearray) -> bool:
     return run.until is None or run.until(bytes(stdout))
 
 

@@ -99,7 +99,7 @@ class SearchWords:
         return " ".join(f'"{one}"' if " " in one else one for one in self.terms)
 
 
-class Place(StrEnum):
+class TextSource(StrEnum):
     """The part of a session or question that a searched text comes from."""
 
     TITLE = "title"
@@ -121,7 +121,7 @@ class SearchedText:
         at: When it was written, aware, or None.
     """
 
-    place: Place
+    place: TextSource
     text: str
     number: int | None = None
     at: datetime | None = None
@@ -139,7 +139,7 @@ class Passage:
         marks: The words' positions in it: starts and ends, in order, none within another.
     """
 
-    place: Place
+    place: TextSource
     number: int | None
     at: datetime | None
     text: str

@@ -17,7 +17,7 @@ from ..base.files.tree_removal import is_discarded
 from ..base.identifiers import is_session_id
 from ..prune import (
     Dated,
-    Outside,
+    PruneEnvironment,
     PruneObserver,
     PruneRootMissing,
     RetentionPolicy,
@@ -128,7 +128,7 @@ def _careful(fs: FileSystem, session_fd: int, session_id: str) -> SessionHead | 
     return SessionHead.of(session)
 
 
-def clean_up(base: Path, *, days: float, dry_run: bool, outside: Outside) -> list[str]:
+def clean_up(base: Path, *, days: float, dry_run: bool, outside: PruneEnvironment) -> list[str]:
     """Delete the sessions that ended more than `days` ago; see `SessionManager`.
 
     Args:

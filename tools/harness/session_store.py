@@ -61,7 +61,7 @@ from .store.sessions_place import OwnSessions
 from .views.session_names import kept_documents, require_saved, stream_file
 
 if TYPE_CHECKING:
-    from ..prune import Outside
+    from ..prune import PruneEnvironment
     from .events.session_feed import CountedSource
     from .store.session_streams import FileStreams
     from .stream_port import NewEntry, StreamEntry, StreamMark, StreamPart, StreamTail
@@ -113,7 +113,7 @@ class SessionStore(SessionReader):
         self._clock = clock
         self._own = own if own is not None else OwnSessions(self.base_path)
         self._streams: FileStreams | None = None
-        self._writers: OrderedDict[str, _Writer] = OrderedDict()
+        self._writers: OrderedDict[str, _SessionWriter] = OrderedDict()
         self._mutex = RLock()  # for the writers only; never held during disk I/O
 
     @STORE_ERRORS.raised()
@@ -280,7 +280,7 @@ class SessionStore(SessionReader):
         session: SessionContext,
         pieces: list[bytes | bytearray],
         path: Path,
-        writer: _Writer,
+        writer: _SessionWriter,
     ) -> bool:
         """Replace the stored session; False if there was nothing to write."""
         lock = DirectoryLock(self._fs, path.parent, timeout_s=self._lock_timeout_s)
@@ -333,7 +333,9 @@ class SessionStore(SessionReader):
             session.require_follows(stored.state)
         return True
 
-    def _stamp(self, fd: int, path: Path, writer: _Writer | None = None) -> SessionStamp | None:
+    def _stamp(
+        self, fd: int, path: Path, writer: _SessionWriter | None = None
+    ) -> SessionStamp | None:
         """Read the stamp of the session on disk."""
         try:
             if not stat.S_ISREG(self._fs.fstat(fd).st_mode):
@@ -472,12 +474,12 @@ class SessionStore(SessionReader):
             self._writer(session.session_id, encoder)
         return session
 
-    def _writer(self, session_id: str, encoder: SessionEncoder | None = None) -> _Writer:
+    def _writer(self, session_id: str, encoder: SessionEncoder | None = None) -> _SessionWriter:
         """Return the writer of a session; with `encoder`, one that continues from what was read."""
         with self._mutex:
             writer = self._writers.get(session_id)
             if writer is None or encoder is not None:
-                writer = _Writer(encoder if encoder is not None else SessionEncoder())
+                writer = _SessionWriter(encoder if encoder is not None else SessionEncoder())
                 self._writers[session_id] = writer
                 if len(self._writers) > _CACHED_WRITERS:
                     self._writers.popitem(last=False)
@@ -685,11 +687,11 @@ class SessionStore(SessionReader):
         finally:
             close_reader(self._fs, fd)
 
-    def outside(self, clock: Clock) -> Outside:
+    def outside(self, clock: Clock) -> PruneEnvironment:
         """Return the environment of a prune of this base, with the given clock."""
-        from ..prune import Outside
+        from ..prune import PruneEnvironment
 
-        return Outside(fs=self._fs, clock=clock, token=self._token)
+        return PruneEnvironment(fs=self._fs, clock=clock, token=self._token)
 
     def forget(self, session_ids: Sequence[str]) -> None:
         """Discard cached data of sessions that were deleted elsewhere."""
@@ -723,7 +725,7 @@ def _conflict(
     )
 
 
-class _Writer:
+class _SessionWriter:
     """The writer of one session: its encoder, whose pieces are valid until its next use.
 
     Attributes:

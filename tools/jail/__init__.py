@@ -26,7 +26,7 @@ from .errors import (
     Refusal,
 )
 from .jail import Jail
-from .policy import FolderMount, JailLimits, JailPolicy, JailResult, JailUsage, Means, Stop
+from .policy import FolderMount, JailLimits, JailPolicy, JailResult, JailUsage, Means, StopReason
 from .walls.system_folders import WORKSPACE
 
 __all__ = [
@@ -47,7 +47,7 @@ __all__ = [
     "MissingProgram",
     "MountPointUnusable",
     "Refusal",
-    "Stop",
+    "StopReason",
     "is_shell",
     "started_by_text",
 ]

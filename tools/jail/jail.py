@@ -31,7 +31,7 @@ from .command_programs import SHIMS, MissingProgram, missing_name, started_by
 from .errors import FolderForbidden, InvalidJail
 from .jailed_process import Channels, JailedProcess
 from .mounts import make_mount_points, with_caches
-from .policy import JailPolicy, JailResult, Stop
+from .policy import JailPolicy, JailResult, StopReason
 from .toolchain import Toolchain, find_program, toolchain_of
 from .walls.control_group import ControlGroup, make_group
 from .walls.forbidden_folders import PrivatePlaces, private_places
@@ -262,7 +262,7 @@ class Jail:
             sealed=result.sealed,
             seconds=round(result.usage.seconds, 3),
         )
-        if result.stopped is Stop.CANCELLED:
+        if result.stopped is StopReason.CANCELLED:
             check_cancelled()
         return result
 

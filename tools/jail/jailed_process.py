@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from .bubblewrap import StatusReport, refusal_of
 from .errors import JailNotEnded, JailUnavailable, Refusal
-from .policy import JailLimits, JailResult, Stop
+from .policy import JailLimits, JailResult, StopReason
 from .walls.control_group import ControlGroup
 from .watch import Watch
 
@@ -204,7 +204,7 @@ class JailedProcess:
             usage=usage,
         )
 
-    def _attend(self, watch: Watch) -> Stop | None:
+    def _attend(self, watch: Watch) -> StopReason | None:
         """Read output and check limits until the command has ended or has to be ended."""
         process, child = self._process, self._report.child
         assert child is not None  # noqa: S101 (it was made ready)
@@ -223,11 +223,11 @@ class JailedProcess:
             while selector.get_map():
                 now = self._monotonic()
                 if ended is None and now >= deadline:
-                    return Stop.DEADLINE
+                    return StopReason.DEADLINE
                 if ended is not None and now >= ended + _DRAIN_S:
                     return None
                 if self._cancelled is not None and self._cancelled():
-                    return Stop.CANCELLED
+                    return StopReason.CANCELLED
                 wait = (deadline if ended is None else ended + _DRAIN_S) - now
                 if ended is None:
                     wait = min(wait, watch.next_look_s())
@@ -235,7 +235,7 @@ class JailedProcess:
                     wait = min(wait, _CANCEL_S)
                 for key, _ in selector.select(max(0.0, wait)):
                     if not self._serve(key, selector):
-                        return Stop.OUTPUT
+                        return StopReason.OUTPUT
                     if key.data == "ended":
                         ended = self._monotonic()
                 stop = watch.look(child) if ended is None else None

@@ -191,7 +191,7 @@ def _environment_faults(environment: Mapping[Any, Any]) -> Iterator[str]:
             yield f"environment: the value of {name} is no text"
 
 
-class Stop(StrEnum):
+class StopReason(StrEnum):
     """Why the jail ended a command early."""
 
     DEADLINE = "deadline"
@@ -251,7 +251,7 @@ class JailResult:
 
     exit_code: int | None
     started: bool = True
-    stopped: Stop | None = None
+    stopped: StopReason | None = None
     stdout: bytes = field(default=b"", repr=False)
     stderr: bytes = field(default=b"", repr=False)
     usage: JailUsage

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from .command_line import HOME
-from .policy import JailLimits, JailUsage, Means, Stop
+from .policy import JailLimits, JailUsage, Means, StopReason
 from .walls.control_group import ControlGroup
 from .walls.usage import DiskUsage, TreeLook, disk_usage, divided, look_at
 
@@ -62,7 +62,7 @@ class Watch:
         """Return the seconds until a look is due."""
         return max(0.0, min(self._next_tree, self._next_disk) - self._monotonic())
 
-    def look(self, child: int) -> Stop | None:
+    def look(self, child: int) -> StopReason | None:
         """Take the looks that are due; return the exceeded limit, or None.
 
         Args:
@@ -80,13 +80,13 @@ class Watch:
             self._next_disk = now + max(_DISK_S, _SHARE * (self._monotonic() - now))
         return stop
 
-    def end(self) -> Stop | None:
+    def end(self) -> StopReason | None:
         """Take the last look, at what is left; return the exceeded limit, or None."""
         stop = None
         if self._group is not None:
             self._memory = max(self._memory, self._group.peak_memory_bytes or 0)
             if self._group.memory_was_exceeded:
-                stop = Stop.MEMORY
+                stop = StopReason.MEMORY
         return self._judge_disk(0) or stop
 
     def usage(self) -> JailUsage:
@@ -101,30 +101,30 @@ class Watch:
             held_by=Means.WATCHED if self._group is None else Means.CGROUP,
         )
 
-    def _look_at_tree(self, child: int) -> Stop | None:
+    def _look_at_tree(self, child: int) -> StopReason | None:
         limits = self._limits
         tree = look_at(child, most=limits.processes + _SLACK)
         self._processes = max(self._processes, tree.processes)
         if self._group is not None:
-            return Stop.MEMORY if self._group.memory_was_exceeded else None
+            return StopReason.MEMORY if self._group.memory_was_exceeded else None
         if tree.processes > limits.processes + _SLACK:
-            return Stop.PROCESSES
+            return StopReason.PROCESSES
         return self._judge_memory(child, tree)
 
-    def _judge_memory(self, child: int, tree: TreeLook) -> Stop | None:
+    def _judge_memory(self, child: int, tree: TreeLook) -> StopReason | None:
         """Judge the memory of a look; count shared memory once if the limit seems exceeded."""
         memory = self._memory_of(tree)
         if memory > self._limits.memory_bytes:
             memory = self._memory_of(divided(child, tree, most=self._limits.processes + _SLACK))
         self._memory = max(self._memory, memory)
-        return Stop.MEMORY if memory > self._limits.memory_bytes else None
+        return StopReason.MEMORY if memory > self._limits.memory_bytes else None
 
     def _memory_of(self, tree: TreeLook) -> int:
         device = None if self._disk is None else self._disk.device
         elsewhere = sum(size for at, size in tree.unnamed_bytes.items() if at != device)
         return tree.own_bytes + max(tree.shared_bytes, elsewhere)
 
-    def _look_at_disk(self, child: int) -> Stop | None:
+    def _look_at_disk(self, child: int) -> StopReason | None:
         limits = self._limits
         tree = look_at(child, most=limits.processes + _SLACK, descriptors=True)
         device = None if self._disk is None else self._disk.device
@@ -132,7 +132,7 @@ class Watch:
         if stop is not None:
             return stop
         if self._scratch_files(child) > limits.workspace_files:
-            return Stop.FILES
+            return StopReason.FILES
         return self._judge_memory(child, tree) if self._group is None else None
 
     def _scratch_files(self, child: int) -> int:
@@ -150,14 +150,14 @@ class Watch:
                 most = max(most, seen.f_files - seen.f_ffree)
         return most
 
-    def _judge_disk(self, unnamed: int) -> Stop | None:
+    def _judge_disk(self, unnamed: int) -> StopReason | None:
         limits = self._limits
         try:
             self._disk = disk_usage(self._workspace, most_entries=limits.workspace_files)
         except OSError:
             return None  # the workspace was moved; its mover knows its content
         if self._disk.entries > limits.workspace_files:
-            return Stop.FILES
+            return StopReason.FILES
         if self._disk.bytes + unnamed > limits.workspace_bytes:
-            return Stop.DISK
+            return StopReason.DISK
         return None

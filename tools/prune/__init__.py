@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from .engine import prune
     from .errors import (
-        InvalidPolicy,
+        InvalidRetentionPolicy,
         NotInTrash,
         PruneBusy,
         PruneError,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         StoredSessions,
         Undatable,
     )
-    from .removal.environment import Outside
+    from .removal.environment import PruneEnvironment
     from .removal.pins import pin, pinned, unpin
     from .removal.private_directory import PRIVATE, prepare_root
     from .removal.recovery import left_half_done
@@ -58,10 +58,10 @@ else:
             "archive_writer": "TarArchiver",
             "audit_log": "read_audit",
             "engine": "prune",
-            "errors": "InvalidPolicy NotInTrash PruneBusy "
+            "errors": "InvalidRetentionPolicy NotInTrash PruneBusy "
             "PruneError PruneRootMissing PruneRootUnusable SessionInTheWay",
             "removal.recovery": "left_half_done",
-            "removal.environment": "Outside",
+            "removal.environment": "PruneEnvironment",
             "removal.pins": "pin pinned unpin",
             "policy": "RetentionPolicy",
             "removal.private_directory": "PRIVATE prepare_root",
@@ -82,10 +82,10 @@ __all__ = [
     "Decision",
     "Disposal",
     "Inspection",
-    "InvalidPolicy",
+    "InvalidRetentionPolicy",
     "NotInTrash",
-    "Outside",
     "PruneBusy",
+    "PruneEnvironment",
     "PruneError",
     "PruneObserver",
     "PruneResult",

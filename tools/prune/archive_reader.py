@@ -34,7 +34,7 @@ from .archive_format import (
 )
 from .errors import InvalidArchive
 from .ports import LOCK_TIMEOUT_S, PruneTarget
-from .removal.environment import Outside
+from .removal.environment import PruneEnvironment
 from .removal.private_directory import COMING, opened_root
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def restore_archive(
     archive: Path,
     target: PruneTarget,
     *,
-    outside: Outside | None = None,
+    outside: PruneEnvironment | None = None,
     lock_timeout_s: float = LOCK_TIMEOUT_S,
 ) -> Path:
     """Restore a session from its archive, all of it at once; the archive stays.
@@ -89,7 +89,7 @@ def restore_archive(
         PruneRootMissing: There is no such root.
         PruneRootUnusable: The system refused; nothing of the session is left.
     """
-    outside = outside or Outside()
+    outside = outside or PruneEnvironment()
     zstd = zstd_module()
     with opened_root(target.root, outside, lock_timeout_s) as private:
         fd = _open_archive(archive)

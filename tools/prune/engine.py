@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 from ..base.errors import AgentForgeError, reason_of
 from .domain import Decision, Plan, PruneResult, Reason
-from .errors import InvalidPolicy
+from .errors import InvalidRetentionPolicy
 from .policy import RetentionPolicy
 from .ports import Disposal, PruneObserver, PruneTarget, StoredSessions
 from .removal.directories import prune_directories
-from .removal.environment import Outside
+from .removal.environment import PruneEnvironment
 from .removal.run import ObserverFailed, PruneRun, RunRecord
 
 
@@ -28,7 +28,7 @@ def prune(
     only: Sequence[Decision] | None = None,
     disposal: Disposal | None = None,
     observer: PruneObserver | None = None,
-    outside: Outside | None = None,
+    outside: PruneEnvironment | None = None,
 ) -> PruneResult:
     """Remove what a policy asks for from a root of directories, or from a store.
 
@@ -59,7 +59,7 @@ def prune(
     Guarantees: nothing outside the plan is removed. A removed session has a line in the audit log
     that was durable before the removal, or became durable with it.
     """
-    outside = outside or Outside()
+    outside = outside or PruneEnvironment()
     disposal = disposal or Disposal()
     record = RunRecord(observer or PruneObserver())
     began = outside.monotonic()
@@ -100,7 +100,7 @@ def _require_possible(policy: RetentionPolicy, disposal: Disposal) -> None:
     if disposal.audit_path is not None:
         faults.append("audit_path: a store keeps its audit log itself")
     if faults:
-        raise InvalidPolicy(faults)
+        raise InvalidRetentionPolicy(faults)
 
 
 def _prune_rows(stored: StoredSessions, run: PruneRun) -> Plan:

@@ -15,7 +15,7 @@ class PruneError(AgentForgeError):
     """Base of this package's errors."""
 
 
-class InvalidPolicy(PruneError, ValueError, kind=ErrorKind.USAGE):
+class InvalidRetentionPolicy(PruneError, ValueError, kind=ErrorKind.USAGE):
     """A retention policy is invalid; nothing was removed."""
 
     message = "the retention policy was refused: {faults:;}"

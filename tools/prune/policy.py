@@ -16,7 +16,7 @@ from typing import Final, cast
 from attrs import evolve, field, frozen
 
 from .domain import LEFT_ALONE, Candidate, Decision, Plan, Reason, Skipped, Unmet, left_alone
-from .errors import InvalidPolicy
+from .errors import InvalidRetentionPolicy
 
 GIB: Final = 1 << 30
 FREE_SPACE_MIN_AGE_HOURS: Final = 1.0
@@ -97,7 +97,7 @@ class RetentionPolicy:
         strange: list[object] = [one for one in self.keep_states if type(one) is not str]
         faults += [f"keep_states: expected names of states, got {one!r}" for one in strange]
         if faults:
-            raise InvalidPolicy(faults)
+            raise InvalidRetentionPolicy(faults)
 
     @property
     def counts_everything(self) -> bool:

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from ..base.files import FileStatus, FileSystem, ReadError
 from .domain import Candidate, Decision, Inspection, PruneResult, Reason, Skipped, SkipReason
-from .errors import InvalidPolicy
+from .errors import InvalidRetentionPolicy
 from .policy import RetentionPolicy
 
 LOCK_TIMEOUT_S: Final = 10.0
@@ -328,4 +328,4 @@ class Disposal:
         if self.batch is not None and not self.batch >= 1:
             faults.append(f"batch: expected 1 or more, or None, got {self.batch!r}")
         if faults:
-            raise InvalidPolicy(faults)
+            raise InvalidRetentionPolicy(faults)

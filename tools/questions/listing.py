@@ -12,7 +12,7 @@ from attrs import frozen
 
 from ..base.event_log import get_logger
 from ..base.question import QuestionError
-from ..base.search_words import Passage, Place, SearchedText, SearchWords, find_passages
+from ..base.search_words import Passage, SearchedText, SearchWords, TextSource, find_passages
 from .disk_errors import SessionCorrupted
 from .domain import QuestionSession
 from .errors import QuestionStoreError
@@ -148,14 +148,14 @@ def searched_texts(session: QuestionSession) -> Iterator[SearchedText]:
         for option in question.options:
             texts += [option.label, option.description or ""]
         for text in texts:
-            yield SearchedText(Place.QUESTION, text, number, asked_at)
+            yield SearchedText(TextSource.QUESTION, text, number, asked_at)
     for one in () if session.answers is None else session.answers.answers:
         for said in (one.custom_text, one.selected_option, *(one.selected_options or ())):
             if said is not None:
                 at = one.timestamp or session.last_modified
-                yield SearchedText(Place.ANSWER, said, one.question_index, at)
+                yield SearchedText(TextSource.ANSWER, said, one.question_index, at)
     if session.rejection_reason is not None:
-        yield SearchedText(Place.ANSWER, session.rejection_reason, None, session.last_modified)
+        yield SearchedText(TextSource.ANSWER, session.rejection_reason, None, session.last_modified)
 
 
 def search_questions(

@@ -14,7 +14,7 @@ from typing import Any, Protocol, runtime_checkable
 from attrs import frozen
 
 from ..base.question import QuestionError
-from ..prune import Outside
+from ..prune import PruneEnvironment
 from .domain import (
     CleanupResult,
     QuestionSession,
@@ -31,7 +31,7 @@ OnChange = Callable[[], None]
 
 
 @frozen(kw_only=True)
-class Room:
+class WaitingLimit:
     """How many sessions may wait at once.
 
     Attributes:
@@ -155,7 +155,7 @@ class QuestionRepository(Protocol):
 
     # -------------------------------------------------------------------------------- one session
 
-    def publish(self, request: SessionRequest, record: StatusRecord, *, room: Room) -> None:
+    def publish(self, request: SessionRequest, record: StatusRecord, *, room: WaitingLimit) -> None:
         """Make a session appear, complete.
 
         Args:
@@ -302,7 +302,7 @@ class QuestionRepository(Protocol):
         """
         ...
 
-    def cleanup(self, config: QuestionsConfig, outside: Outside) -> CleanupResult:
+    def cleanup(self, config: QuestionsConfig, outside: PruneEnvironment) -> CleanupResult:
         """Delete the sessions that changed longer ago than `config.retention_s`, waiting ones too.
 
         Args:
@@ -334,4 +334,4 @@ class QuestionRepository(Protocol):
         ...
 
 
-__all__ = ["Follower", "LockedSession", "OnChange", "QuestionRepository", "Room"]
+__all__ = ["Follower", "LockedSession", "OnChange", "QuestionRepository", "WaitingLimit"]

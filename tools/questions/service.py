@@ -24,7 +24,7 @@ from ..base.files.atomic_file import random_token
 from ..base.files.process_owner import OsProcesses, Processes
 from ..base.identifiers import completions, new_uuid4
 from ..base.question import InvalidQuestions, Question, QuestionError, text_faults
-from ..prune import Outside
+from ..prune import PruneEnvironment
 from .askers import Asker, SessionEnd, end_of
 from .disk_errors import SessionCorrupted
 from .domain import (
@@ -51,7 +51,7 @@ from .files.store import QuestionStore
 from .files.wire import to_millis
 from .formatting import SHORT_ID_CHARS
 from .listing import SessionListing, UnreadableQuestion
-from .repository import QuestionRepository, Room
+from .repository import QuestionRepository, WaitingLimit
 from .rules import QuestionsConfig, question_faults
 from .session_status import SessionStatus
 from .waiting.change_feed import follow_changes, follow_changes_async
@@ -127,7 +127,7 @@ class QuestionSessions:
         """
         self.config = config if config is not None else QuestionsConfig()
         self.base_dir = Path(base_dir) if base_dir is not None else DEFAULT_BASE_DIR
-        self._outside = Outside(
+        self._outside = PruneEnvironment(
             fs=fs if fs is not None else OsFileSystem(),
             clock=clock,
             token=token if token is not None else random_token,
@@ -250,9 +250,9 @@ class QuestionSessions:
             asker=asker,
         ).session_id
 
-    def _room(self) -> Room:
+    def _room(self) -> WaitingLimit:
         limit = self.config.session_timeout_s
-        return Room(
+        return WaitingLimit(
             max_sessions=self.config.max_sessions,
             asked_after=self._clock() - timedelta(seconds=limit) if limit > 0 else None,
         )

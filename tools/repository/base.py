@@ -27,7 +27,7 @@ from .errors import GitFailed, NotARepository, RepositoryError
 from .git.git_command import Git
 from .git.git_repositories import UserRepository
 from .git.git_settings import read_settings
-from .snapshots.manifest import Manifest
+from .snapshots.manifest import WorkspaceManifest
 from .snapshots.snapshot_repository import SnapshotRepository
 from .snapshots.snapshot_restore import restore_to
 from .snapshots.snapshots import Snapshot, Snapshots
@@ -241,7 +241,7 @@ def _check_out(repository: SnapshotRepository, base: Base, user: UserRepository)
             tree = locked.git("rev-parse", "--verify", f"{base.commit}^{{tree}}").line
             restore_to(
                 locked,
-                WorkspaceState(tree, Manifest()),
+                WorkspaceState(tree, WorkspaceManifest()),
                 repository.workspace,
                 complete=overlay,
             )

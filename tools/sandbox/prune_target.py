@@ -26,8 +26,8 @@ from ..prune import (
     Dated,
     Decision,
     Disposal,
-    InvalidPolicy,
-    Outside,
+    InvalidRetentionPolicy,
+    PruneEnvironment,
     PruneObserver,
     PruneResult,
     PruneRootUnusable,
@@ -188,7 +188,7 @@ def prune_sessions(
     max_deletions: int | None = None,
     trash_for: timedelta | None = None,
     archiver: Archiver | None = None,
-    outside: Outside | None = None,
+    outside: PruneEnvironment | None = None,
 ) -> PruneResult:
     """Delete the workspaces of sandbox sessions that have not been used for some time.
 
@@ -222,10 +222,12 @@ def prune_sessions(
     """
     if policy is None:
         if older_than_hours is None:
-            raise InvalidPolicy(["older_than_hours: expected a number, 0 or more, got None"])
+            raise InvalidRetentionPolicy(
+                ["older_than_hours: expected a number, 0 or more, got None"]
+            )
         policy = RetentionPolicy(max_age_hours=older_than_hours)
     elif older_than_hours is not DEFAULT_AGE_HOURS:
-        raise InvalidPolicy(
+        raise InvalidRetentionPolicy(
             [f"older_than_hours: {older_than_hours!r} beside a policy; give one of the two"]
         )
     if max_deletions is not None:
@@ -260,7 +262,7 @@ def archive_sessions(
     *,
     level: int = 3,
     clock: Clock | None = None,
-    outside: Outside | None = None,
+    outside: PruneEnvironment | None = None,
 ) -> PruneResult:
     """Move the workspaces of old sandbox sessions into compressed archives, one for each.
 
@@ -284,7 +286,7 @@ def archive_sessions(
         ExtraMissing: The extra `archive` is not installed.
         PruneError: As by `prune_sessions`.
     """
-    outside = outside or Outside()
+    outside = outside or PruneEnvironment()
     archiver = TarArchiver(
         directory=Path(archive_path),
         level=level,
@@ -300,7 +302,7 @@ def restore_session(
     archive: str | os.PathLike[str],
     workspace_root: str | os.PathLike[str] | None = None,
     *,
-    outside: Outside | None = None,
+    outside: PruneEnvironment | None = None,
 ) -> Path:
     """Restore a sandbox session from an archive of `archive_sessions`; the archive remains.
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypedDict
 from ..base.cancellation import CancelToken
 from ..base.errors import shown
 from .errors import InvalidExecution
-from .guest.guest_code import Script
+from .guest.guest_code import GuestScript
 from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 from .policy import (
     MAX_FUEL,
@@ -53,7 +53,7 @@ class Request(NamedTuple):
         callbacks: Called with its output while it runs, by stream.
     """
 
-    script: Script
+    script: GuestScript
     code_bytes: int
     stdin: bytes
     files: Mapping[str, bytes]
@@ -110,7 +110,9 @@ def checked_request(
     if faults:
         raise InvalidExecution(faults)
     return Request(
-        script=Script(source=code, argv=tuple(argv), inject=variables, streams=tuple(callbacks)),
+        script=GuestScript(
+            source=code, argv=tuple(argv), inject=variables, streams=tuple(callbacks)
+        ),
         code_bytes=len(code.encode("utf-8")),
         stdin=_as_bytes(stdin or b""),
         files={path: _as_bytes(data) for path, data in files.items()} if files else {},

@@ -150,7 +150,7 @@ def prune_store(
     """
     from ..fleet.postgres.store import PostgresStore
     from ..harness.prune_target import CleanUpEvents
-    from ..prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune
+    from ..prune import Disposal, PruneEnvironment, RetentionPolicy, TarArchiver, prune
 
     sessions = PostgresStore(open_database(store), base_path)
     try:
@@ -162,7 +162,7 @@ def prune_store(
                 archiver=None if archive is None else TarArchiver(directory=archive, clock=clock)
             ),
             observer=CleanUpEvents(),
-            outside=Outside(clock=clock),
+            outside=PruneEnvironment(clock=clock),
         )
         if not dry_run:
             sessions.clear_directories()

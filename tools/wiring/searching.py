@@ -24,7 +24,7 @@ _AGES: Final = frozenset({"older_than", "younger_than"})
 
 
 @frozen(kw_only=True)
-class Found:
+class SearchResult:
     """The result of a search.
 
     Attributes:
@@ -48,7 +48,7 @@ def search(
     limit: int = 20,
     clock: Clock = utc_now,
     **filters: Any,
-) -> Found:
+) -> SearchResult:
     """Search sessions and question sessions for words; nothing is changed.
 
     With filters, only question sessions of matching sessions are found; age filters such as
@@ -76,7 +76,7 @@ def search(
     fitting = _fitting(held, manager, clock(), filters)
     every: list[SessionMatch | QuestionMatch] = [*sessions.found, *fitting]
     every.sort(key=lambda one: (one.changed_at, one.session_id), reverse=True)
-    return Found(
+    return SearchResult(
         matches=tuple(every[:limit]),
         more=sessions.more or len(every) > limit,
         unreadable=sessions.unreadable,

@@ -44,7 +44,7 @@ from .run.phase_attempt import AgentAttempts
 from .run.phase_gates import PhaseGates
 from .run.progress import why_stopped
 from .run.run_lock import LedSession, require_open, run_lock
-from .run.run_loop import Run, outcome_of
+from .run.run_loop import WorkflowRun, outcome_of
 from .run.run_spans import traced_run
 from .run.script_attempt import ScriptAttempts
 from .workflow import Workflow
@@ -319,7 +319,9 @@ class WorkflowRunner:
             _log.warning("session.not_withdrawn", session_id=session_id, error=str(error))
 
     @contextmanager
-    def _leading(self, session_id: str, operation: str, agent: PhaseAgent | None) -> Iterator[Run]:
+    def _leading(
+        self, session_id: str, operation: str, agent: PhaseAgent | None
+    ) -> Iterator[WorkflowRun]:
         manager = self._manager
         found = require_open(manager, session_id, manager.store.load(session_id), operation)
         job = Job.of_session(manager.store, session_id)
@@ -341,7 +343,7 @@ class WorkflowRunner:
             ) as led,
         ):
             trace.keep()
-            yield Run(led=led, attempts=attempts(led), span=trace.span)
+            yield WorkflowRun(led=led, attempts=attempts(led), span=trace.span)
 
     def _agents_work(
         self, work: AgentWork, session_id: str, given: PhaseAgent | None

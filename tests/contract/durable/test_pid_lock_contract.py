@@ -21,7 +21,7 @@ from agentforge_sessions.base.files.pid_lock import LockEvent, PidLock
 from agentforge_sessions.base.files.process_owner import (
     OsProcesses,
     Owner,
-    Verdict,
+    OwnerVerdict,
     judge,
     parse_owner,
 )
@@ -103,35 +103,35 @@ def file(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("content", "verdict"),
     [
-        (owner(), Verdict.ALIVE),
-        (owner(start_time=4), Verdict.REUSED),
-        (owner(pid=78), Verdict.DEAD),
-        (owner(boot="the one before"), Verdict.REBOOTED),
-        (owner(machine="another"), Verdict.ELSEWHERE),
-        (owner(namespace="pid:[2]"), Verdict.ELSEWHERE),
-        (owner(machine="another", boot="another"), Verdict.ELSEWHERE),
-        (b"", Verdict.EMPTY),
-        (b" \n", Verdict.EMPTY),
-        (b"77", Verdict.ALIVE),
-        (b"77\n", Verdict.ALIVE),
-        (b"78", Verdict.DEAD),
-        (b"79", Verdict.REUSED),
-        (b"0", Verdict.GARBAGE),
-        (b"-77", Verdict.GARBAGE),
-        (b"77 78", Verdict.GARBAGE),
-        (b"9" * 5000, Verdict.GARBAGE),
-        (b"[" * 4000, Verdict.GARBAGE),
-        (b"\xff\xfe", Verdict.GARBAGE),
-        (b"{}", Verdict.GARBAGE),
-        (b"[77]", Verdict.GARBAGE),
-        (b'{"pid": true}', Verdict.GARBAGE),
-        (owner()[:-10], Verdict.GARBAGE),
-        (b"78" + owner()[2:], Verdict.GARBAGE),
-        (b"77\n{}", Verdict.GARBAGE),
+        (owner(), OwnerVerdict.ALIVE),
+        (owner(start_time=4), OwnerVerdict.REUSED),
+        (owner(pid=78), OwnerVerdict.DEAD),
+        (owner(boot="the one before"), OwnerVerdict.REBOOTED),
+        (owner(machine="another"), OwnerVerdict.ELSEWHERE),
+        (owner(namespace="pid:[2]"), OwnerVerdict.ELSEWHERE),
+        (owner(machine="another", boot="another"), OwnerVerdict.ELSEWHERE),
+        (b"", OwnerVerdict.EMPTY),
+        (b" \n", OwnerVerdict.EMPTY),
+        (b"77", OwnerVerdict.ALIVE),
+        (b"77\n", OwnerVerdict.ALIVE),
+        (b"78", OwnerVerdict.DEAD),
+        (b"79", OwnerVerdict.REUSED),
+        (b"0", OwnerVerdict.GARBAGE),
+        (b"-77", OwnerVerdict.GARBAGE),
+        (b"77 78", OwnerVerdict.GARBAGE),
+        (b"9" * 5000, OwnerVerdict.GARBAGE),
+        (b"[" * 4000, OwnerVerdict.GARBAGE),
+        (b"\xff\xfe", OwnerVerdict.GARBAGE),
+        (b"{}", OwnerVerdict.GARBAGE),
+        (b"[77]", OwnerVerdict.GARBAGE),
+        (b'{"pid": true}', OwnerVerdict.GARBAGE),
+        (owner()[:-10], OwnerVerdict.GARBAGE),
+        (b"78" + owner()[2:], OwnerVerdict.GARBAGE),
+        (b"77\n{}", OwnerVerdict.GARBAGE),
     ],
 )
 def test_an_owner_is_judged_by_pid_start_boot_namespace_and_machine(
-    content: bytes, verdict: Verdict
+    content: bytes, verdict: OwnerVerdict
 ) -> None:
     assert judge(content, written_at=10.0, processes=Table(p77=5, p79=13)) is verdict
 
@@ -139,12 +139,12 @@ def test_an_owner_is_judged_by_pid_start_boot_namespace_and_machine(
 def test_this_process_is_alive_by_its_own_lock_file_and_by_its_pid_alone() -> None:
     processes = OsProcesses()
     content = Owner.current(processes, "mine").encode()
-    assert judge(content, written_at=0, processes=processes) is Verdict.ALIVE
+    assert judge(content, written_at=0, processes=processes) is OwnerVerdict.ALIVE
     began = processes.start_moment(os.getpid())
     assert began is not None
     pid = str(os.getpid()).encode()
-    assert judge(pid, written_at=began + 1, processes=processes) is Verdict.ALIVE
-    assert judge(pid, written_at=began - 60, processes=processes) is Verdict.REUSED
+    assert judge(pid, written_at=began + 1, processes=processes) is OwnerVerdict.ALIVE
+    assert judge(pid, written_at=began - 60, processes=processes) is OwnerVerdict.REUSED
 
 
 def test_a_zombie_owns_nothing_any_more() -> None:

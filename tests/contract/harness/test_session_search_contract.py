@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from agentforge_sessions.base.search_words import InvalidSearch, Place, SearchWords
+from agentforge_sessions.base.search_words import InvalidSearch, SearchWords, TextSource
 from agentforge_sessions.harness import (
     InvalidSession,
     SessionContext,
@@ -59,7 +59,11 @@ def test_a_session_is_found_by_words_of_its_goal_its_history_and_its_artifacts(k
     assert ids(kept, '"is taken"') == [S]
     assert ids(kept, '"taken is"') == []
     (found,) = search(kept, "fair late queue_order").found
-    assert [one.place for one in found.passages] == [Place.GOAL, Place.HISTORY, Place.ARTIFACT]
+    assert [one.place for one in found.passages] == [
+        TextSource.GOAL,
+        TextSource.HISTORY,
+        TextSource.ARTIFACT,
+    ]
     assert found.goal == "Make the scheduler fair"
     at = found.passages[1]
     assert [at.text[a:b] for a, b in at.marks] == ["late"]
@@ -74,7 +78,7 @@ def test_a_title_is_searched_first_of_all(kept: Kept) -> None:
     kept.sessions.save(session)
     for words in ("needle", "STRASSE", "needles straße"):
         (found,) = search(kept, words).found
-        assert [one.place for one in found.passages] == [Place.TITLE], words
+        assert [one.place for one in found.passages] == [TextSource.TITLE], words
     assert ids(kept, "needle", tags="x") == []
 
 

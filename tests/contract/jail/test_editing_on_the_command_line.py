@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.entrypoints.cli.context import Outside
+from agentforge_sessions.entrypoints.cli.context import CliEnvironment
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionStore
 from agentforge_sessions.workflows.job import AgentWork
@@ -33,7 +33,9 @@ class Line:
     def __call__(self, *words: str, command: str = "tdflow") -> tuple[int, str, str]:
         self.capture.readouterr()
         first = [command, str(self.specification)] if command == "tdflow" else [command]
-        code = run(["--base", str(self.ground.base), *first, *words], Outside(gates=FakeGates()))
+        code = run(
+            ["--base", str(self.ground.base), *first, *words], CliEnvironment(gates=FakeGates())
+        )
         out, err = self.capture.readouterr()
         return code, out, err
 

@@ -20,7 +20,7 @@ from agentforge_sessions.jail import (
     JailUnavailable,
     MountPointUnusable,
     Refusal,
-    Stop,
+    StopReason,
 )
 from tests.support.jail_starters import PYTHON
 from tests.support.promptness import when
@@ -88,7 +88,7 @@ def test_a_caller_can_end_a_command(jail: Jail, tmp_path: Path) -> None:
         ["sh", "-c", "touch began; sleep 600"], workspace=tmp_path, cancelled=lambda: bool(asked)
     )
     waiting.join()
-    assert (result.stopped, result.exit_code) == (Stop.CANCELLED, None)
+    assert (result.stopped, result.exit_code) == (StopReason.CANCELLED, None)
 
 
 def test_pytest_of_a_virtual_environment_runs(jail: Jail, tmp_path: Path) -> None:

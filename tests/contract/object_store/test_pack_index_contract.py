@@ -18,7 +18,7 @@ from agentforge_sessions.fleet.objects.pack_index import (
     Pack,
     PackIndex,
     PackKind,
-    Place,
+    PackPlace,
 )
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.store import PostgresStore
@@ -97,12 +97,12 @@ def test_a_session_is_taken_up_by_one_place_after_the_other(kept: Kept) -> None:
     assert index.place(S) is None
     assert index.take_up(S, "here", "one", former=None)
     first = index.place(S)
-    assert first == Place("here", "one", 1)
+    assert first == PackPlace("here", "one", 1)
     assert not index.take_up(S, "there", "two", former=None)
     assert index.take_up(S, "there", "two", former=first)
     assert not index.take_up(S, "here", "one", former=first)
     second = index.place(S)
-    assert second == Place("there", "two", 2)
+    assert second == PackPlace("there", "two", 2)
     assert index.take_up(S, "here", "one", former=second)
     assert not index.take_up(S, "there", "two", former=first)
     assert index.place(OTHER) is None

@@ -18,7 +18,7 @@ from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionContext, SessionManager
 from agentforge_sessions.harness.feed_port import Feed, ReceiverState
 from agentforge_sessions.harness.views.session_page import InvalidCursor
-from agentforge_sessions.integrations.observers.delivery import Answer, Round
+from agentforge_sessions.integrations.observers.delivery import Round, WebhookResponse
 from agentforge_sessions.integrations.observers.webhook_observer import WebhookObserver
 from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
 from tests.support.promptness import PATIENCE_S
@@ -220,7 +220,7 @@ def test_a_receiver_whose_cursor_is_of_another_cluster_begins_anew(
         store,
         log=get_logger("agentforge.observers"),
         environment={},
-        send=lambda *_, **__: Answer(status=204),
+        send=lambda *_, **__: WebhookResponse(status=204),
     )
     receiver = store.receiver("team")
     with receiver.held():
@@ -257,9 +257,9 @@ def test_a_receiver_whose_connection_was_lost_keeps_nothing_over_its_successor(
 def test_all_machines_tell_of_all_sessions_each_once(database: Database, tmp_path: Path) -> None:
     sent: list[str] = []
 
-    def send(*_: object, **__: object) -> Answer:
+    def send(*_: object, **__: object) -> WebhookResponse:
         sent.append(threading.current_thread().name)
-        return Answer(status=204)
+        return WebhookResponse(status=204)
 
     def sender(machine: str) -> WebhookSender:
         return WebhookSender(
@@ -282,9 +282,9 @@ def test_what_a_pruned_session_had_to_tell_is_told(database: Database, base: Pat
     store = PostgresStore(database, base)
     sent: list[bytes] = []
 
-    def send(_: object, body: bytes, *__: object, **___: object) -> Answer:
+    def send(_: object, body: bytes, *__: object, **___: object) -> WebhookResponse:
         sent.append(body)
-        return Answer(status=204)
+        return WebhookResponse(status=204)
 
     sender = WebhookSender(
         Webhook(name="team", url="https://example.com/", events=("session.completed",)),
@@ -318,9 +318,9 @@ def test_the_end_of_a_process_waits_for_what_can_not_be_read_yet(
             looked.set()
             return found
 
-    def send(*_: object, **__: object) -> Answer:
+    def send(*_: object, **__: object) -> WebhookResponse:
         sent.set()
-        return Answer(status=204)
+        return WebhookResponse(status=204)
 
     sender = Looking(
         Webhook(name="team", url="https://example.com/", events=("session.created",)),

@@ -18,8 +18,8 @@ from agentforge_sessions.harness.session_layout import RUN_LOCKS, SESSION_FILE, 
 from agentforge_sessions.prune import (
     Candidate,
     Disposal,
-    InvalidPolicy,
-    Outside,
+    InvalidRetentionPolicy,
+    PruneEnvironment,
     PruneResult,
     Reason,
     RetentionPolicy,
@@ -79,7 +79,7 @@ class Fleet:
         }
 
     def prune(self, policy: RetentionPolicy = OLD, **more: Any) -> PruneResult:
-        outside = Outside(clock=self.clock, actor=lambda: {"user": "tester"})
+        outside = PruneEnvironment(clock=self.clock, actor=lambda: {"user": "tester"})
         return prune(self.store.prunable(), policy, outside=outside, **more)
 
     def lines(self) -> list[Mapping[str, Any]]:
@@ -330,7 +330,7 @@ def test_what_a_store_cannot_do_is_refused_before_anything_goes(
 ) -> None:
     session_id = fleet.made("complete")
     fleet.clock.advance(40 * 86_400)
-    with pytest.raises(InvalidPolicy):
+    with pytest.raises(InvalidRetentionPolicy):
         fleet.prune(policy, disposal=disposal)
     assert fleet.store.exists(session_id)
 

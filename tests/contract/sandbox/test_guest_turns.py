@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import Sandbox, create_sandbox
-from agentforge_sessions.sandbox.guest.guest_code import Script
+from agentforge_sessions.sandbox.guest.guest_code import GuestScript
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -21,9 +21,11 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
 
 
 def test_a_message_carries_all_that_a_script_is_given() -> None:
-    script = Script(source="\ufeffprint(1)", argv=("a", ""), inject='{"x": 1}', streams=("stdout",))
+    script = GuestScript(
+        source="\ufeffprint(1)", argv=("a", ""), inject='{"x": 1}', streams=("stdout",)
+    )
     assert script.message() == '\0lines\0{"x": 1}\0a\0\0print(1)'
-    assert Script(source="").message() == "\0\0\0"
+    assert GuestScript(source="").message() == "\0\0\0"
 
 
 @pytest.mark.parametrize("argv", [(), ("",), ("a", "b c"), ("é\n'\"", "\\0")])

@@ -14,7 +14,7 @@ from agentforge_sessions.sandbox.host.engine.loaded_engine import EngineUnavaila
 from agentforge_sessions.sandbox.host.files.files import (
     Descriptor,
     Descriptors,
-    Kind,
+    NodeKind,
     WithoutContent,
 )
 from agentforge_sessions.sandbox.host.preview1 import rights
@@ -30,7 +30,7 @@ CREATE = 1
 class Node(WithoutContent):
     """Something open that counts how often it was closed."""
 
-    kind = Kind.REGULAR
+    kind = NodeKind.REGULAR
 
     def __init__(self, refuses: bool = False) -> None:
         self.closed = 0

@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox.host.files.files import Directory, FileStatus, Kind, Node, Opening
+from agentforge_sessions.sandbox.host.files.files import (
+    Directory,
+    FileStatus,
+    Node,
+    NodeKind,
+    Opening,
+)
 from agentforge_sessions.sandbox.workspaces.quota import Quota
 from tests.support.host_trees import AMPLE, in_memory, served
 
@@ -223,8 +229,11 @@ def test_links_of_both_kinds_stay_inside(root: Directory) -> None:
     root.symlink(b"d/f", b"l")
     root.symlink(b"../d", b"d/up")
     assert (content(root, b"l"), content(root, b"d/up/up/f")) == (b"x", b"x")
-    assert (root.read_link(b"l"), root.status_of(b"l", follow=False).kind) == (b"d/f", Kind.LINK)
-    assert root.status_of(b"l", follow=True).kind is Kind.REGULAR
+    assert (root.read_link(b"l"), root.status_of(b"l", follow=False).kind) == (
+        b"d/f",
+        NodeKind.LINK,
+    )
+    assert root.status_of(b"l", follow=True).kind is NodeKind.REGULAR
     root.link(b"l", root, b"h", follow=True)
     make(root, b"h", b"shared")
     assert (content(root, b"d/f"), root.status_of(b"h", follow=False).links) == (b"shared", 2)
@@ -244,7 +253,7 @@ def test_a_circle_of_links_ends(root: Directory) -> None:
     root.symlink(b"a", b"b")
     assert number_of(root.open, b"a", READ) == "ELOOP"
     assert number_of(root.status_of, b"a/x", follow=False) == "ELOOP"
-    assert root.status_of(b"a", follow=False).kind is Kind.LINK
+    assert root.status_of(b"a", follow=False).kind is NodeKind.LINK
 
 
 def test_a_file_is_made_through_a_link_that_leads_nowhere_yet(root: Directory) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agentforge_sessions.agents.setup.health import is_answered, list_request
-from agentforge_sessions.base.program_run import Run, run_program
+from agentforge_sessions.base.program_run import ProgramRun, run_program
 from tests.support.real_agents import PATIENCE_S, Workplace, program
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(600)]
@@ -51,7 +51,7 @@ def listed(place: Workplace) -> list[dict[str, Any]]:
     words = [*place.model.network.prefix, str(program("codex")), "app-server"]
     asked = list_request(str(place.project), "1.0")
     ended = run_program(
-        Run(words, environment(place), stdin=asked, timeout_s=PATIENCE_S, until=is_answered)
+        ProgramRun(words, environment(place), stdin=asked, timeout_s=PATIENCE_S, until=is_answered)
     )
     answers = [json.loads(line) for line in ended.stdout.splitlines()]
     (found,) = [one["result"]["data"] for one in answers if one.get("id") == 2]

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agentforge_sessions.sandbox.host.files.files import Directory, Kind, Node, Opening
+from agentforge_sessions.sandbox.host.files.files import Directory, Node, NodeKind, Opening
 from agentforge_sessions.sandbox.workspaces.workspace_tree import measure_tree
 from tests.support.host_trees import AMPLE, in_memory, served
 from tests.support.soak import examples
@@ -83,8 +83,8 @@ class _Files(RuleBasedStateMachine):
         )
         if opened is not None:
             fd, node = opened
-            assert (node.kind is Kind.DIRECTORY) == stat.S_ISDIR(os.fstat(fd).st_mode)
-            if node.kind is Kind.DIRECTORY or len(self.handles) > 6:
+            assert (node.kind is NodeKind.DIRECTORY) == stat.S_ISDIR(os.fstat(fd).st_mode)
+            if node.kind is NodeKind.DIRECTORY or len(self.handles) > 6:
                 os.close(fd)
                 node.close()
             else:
@@ -157,7 +157,7 @@ class _Files(RuleBasedStateMachine):
             lambda: os.stat(self.at(path), follow_symlinks=follow),
             lambda: self.root.status_of(path.encode(), follow=follow),
         )
-        if found is not None and found[1].kind is not Kind.DIRECTORY:
+        if found is not None and found[1].kind is not NodeKind.DIRECTORY:
             assert (found[0].st_size, found[0].st_nlink) == (found[1].size, found[1].links)
 
     @invariant()
@@ -173,11 +173,11 @@ class _Files(RuleBasedStateMachine):
 def _listed(root: Directory) -> dict[bytes, Any]:
     found: dict[bytes, Any] = {}
     for entry in root.entries():
-        if entry.kind is Kind.LINK:
+        if entry.kind is NodeKind.LINK:
             found[entry.name] = root.read_link(entry.name)
             continue
         node = root.open(entry.name, Opening(read=True))
-        if entry.kind is Kind.DIRECTORY:
+        if entry.kind is NodeKind.DIRECTORY:
             found[entry.name] = _listed(node)  # type: ignore[arg-type]
         else:
             buffer = bytearray(200)

@@ -13,8 +13,8 @@ import pytest
 from attrs import evolve
 
 from agentforge_sessions.prune import (
-    InvalidPolicy,
-    Outside,
+    InvalidRetentionPolicy,
+    PruneEnvironment,
     PruneResult,
     PruneRootUnusable,
     RetentionPolicy,
@@ -74,10 +74,10 @@ def test_scenario_an_invalid_policy_deletes_nothing(site: Site, recorder: Record
     site.add(age_hours=99)
     before = tree_of(site.top)
     for hours in (-1, float("nan"), float("inf"), True, "24"):
-        with pytest.raises(InvalidPolicy):
+        with pytest.raises(InvalidRetentionPolicy):
             prune_sessions(hours, site.root, logger=recorder, outside=site.outside())  # type: ignore[arg-type]
     for most in (-1, 1.5, True, "3"):
-        with pytest.raises(InvalidPolicy):
+        with pytest.raises(InvalidRetentionPolicy):
             prune_sessions(0, site.root, max_deletions=most, outside=site.outside())  # type: ignore[arg-type]
     assert tree_of(site.top) == before
     assert recorder.told == []
@@ -86,12 +86,12 @@ def test_scenario_an_invalid_policy_deletes_nothing(site: Site, recorder: Record
 def test_scenario_what_names_no_age_or_two_is_refused(site: Site, recorder: Recorder) -> None:
     site.add(age_hours=99)
     before = tree_of(site.top)
-    with pytest.raises(InvalidPolicy, match=r"older_than_hours: expected a number.*None"):
+    with pytest.raises(InvalidRetentionPolicy, match=r"older_than_hours: expected a number.*None"):
         prune_sessions(None, site.root, logger=recorder, outside=site.outside())  # type: ignore[arg-type]
-    with pytest.raises(InvalidPolicy, match=r"older_than_hours: expected a number.*None"):
+    with pytest.raises(InvalidRetentionPolicy, match=r"older_than_hours: expected a number.*None"):
         archive_sessions(None, site.top / "archives", site.root)  # type: ignore[arg-type]
     for hours in (24, 24.0, 5, None):
-        with pytest.raises(InvalidPolicy, match="beside a policy"):
+        with pytest.raises(InvalidRetentionPolicy, match="beside a policy"):
             prune_sessions(
                 hours,  # type: ignore[arg-type]
                 site.root,
@@ -126,7 +126,7 @@ def test_scenario_several_prunes_at_once_take_what_the_others_leave(site: Site) 
 
     def one(_: int) -> PruneResult:
         start.wait()
-        return prune_sessions(24, site.root, outside=Outside(clock=site.clock))
+        return prune_sessions(24, site.root, outside=PruneEnvironment(clock=site.clock))
 
     with ThreadPoolExecutor(3) as threads:
         results = list(threads.map(one, range(3)))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentforge_sessions.base.files import OsFileSystem
-from agentforge_sessions.prune import Outside, PruneError
+from agentforge_sessions.prune import PruneEnvironment, PruneError
 from agentforge_sessions.sandbox import prune_sessions
 from tests.support import hostile_roots
 from tests.support.filesystem import Call, FaultyFileSystem
@@ -104,7 +104,7 @@ def test_no_call_of_a_prune_follows_a_link_that_was_just_put_there(
         fs = SwappingFileSystem(chosen, root.outside, back=back)
         for _ in range(2):  # the second finishes the first, or purges what it put in the trash
             with suppress(PruneError):
-                outside = Outside(fs=fs, deleters=1)  # type: ignore[arg-type]
+                outside = PruneEnvironment(fs=fs, deleters=1)  # type: ignore[arg-type]
                 prune_sessions(24, root.root, trash_for=grace, outside=outside)
         where = f"call {chosen}: {fs.swapped}"
         assert snapshot(root.outside) == canary, where
@@ -146,7 +146,7 @@ def test_a_directory_that_was_renamed_by_mistake_is_never_deleted(
         fs = FaultyFileSystem(before=before)
         errors = []
         with suppress(Interrupted):
-            errors.append(prune_sessions(24, root.root, outside=Outside(fs=fs)).errors)
+            errors.append(prune_sessions(24, root.root, outside=PruneEnvironment(fs=fs)).errors)
         errors += [prune_sessions(24, root.root).errors for _ in range(2)]
         if ending == "the process dies":
             place = root.root / ".prune" / "going"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.prune import (
-    Outside,
+    PruneEnvironment,
     PruneError,
     PruneResult,
     PruneRootMissing,
@@ -265,6 +265,6 @@ def test_a_root_that_cannot_be_read_is_refused(
         plan=lambda _, call: number if (call.operation, call.path) == (operation, root) else None
     )
     with pytest.raises(PruneRootUnusable):
-        prune_sessions(24, hostile.root, outside=Outside(fs=fs))
+        prune_sessions(24, hostile.root, outside=PruneEnvironment(fs=fs))
     assert watched.visible() == watched.whole
     assert fs.open_descriptors == {}

@@ -13,7 +13,7 @@ import pytest
 import structlog
 from attrs import define, field
 
-from agentforge_sessions.entrypoints.cli.context import Outside
+from agentforge_sessions.entrypoints.cli.context import CliEnvironment
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import PhaseResult, SessionContext, SessionManager, SessionStore
 
@@ -83,7 +83,7 @@ class CommandLine:
 
     def __call__(self, *arguments: object) -> Ended:
         self.capture.readouterr()
-        outside = Outside(clock=lambda: self.now, sleep=self._sleep, executor=self.executor)
+        outside = CliEnvironment(clock=lambda: self.now, sleep=self._sleep, executor=self.executor)
         code = run(["--base", str(self.base), *map(str, arguments)], outside)
         captured = self.capture.readouterr()
         return Ended(int(code), captured.out, captured.err)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from agentforge_sessions.entrypoints.cli.context import Outside
+from agentforge_sessions.entrypoints.cli.context import CliEnvironment
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.cli.output.errors import ExitCode
 from agentforge_sessions.harness import SessionManager, SessionStore
@@ -40,7 +40,7 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
     gates = FakeGates()
 
     def call(*words: str) -> Done:
-        outside = Outside(gates=gates, monotonic=lambda: 0.0)
+        outside = CliEnvironment(gates=gates, monotonic=lambda: 0.0)
         code = run(["--base", str(tmp_path / "sessions"), *words], outside)
         out, err = capsys.readouterr()
         return Done(code, out, err)
@@ -128,7 +128,7 @@ def test_words_of_a_person_who_pauses_choose_no_command(
 
     base, agent = str(tmp_path / "sessions"), f"recorded:{recordings}"
     words = ["--base", base, "tdflow", str(tmp_path / "spec.yaml"), "--agent", agent, "--json"]
-    assert run(words, Outside(gates=FakeGates(before=pause))) == ExitCode.NOT_DONE
+    assert run(words, CliEnvironment(gates=FakeGates(before=pause))) == ExitCode.NOT_DONE
     structlog.reset_defaults()
     document = json.loads(capsys.readouterr().out)
     assert document["next"] == f"agentforge --base {base} resume {only(tmp_path)}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.entrypoints.cli.context import Outside
+from agentforge_sessions.entrypoints.cli.context import CliEnvironment
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.cli.output.errors import ExitCode
 from agentforge_sessions.harness import SessionStore
@@ -58,7 +58,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def agentforge(capsys: pytest.CaptureFixture[str]) -> Command:
     def command(*words: str) -> Ended:
-        code = run(words, Outside(gates=FakeGates(), monotonic=lambda: 0.0))
+        code = run(words, CliEnvironment(gates=FakeGates(), monotonic=lambda: 0.0))
         out, err = capsys.readouterr()
         return Ended(code, out, err)
 

@@ -16,7 +16,7 @@ import pytest
 from attrs import frozen
 
 from agentforge_sessions.base.files.process_owner import OsProcesses
-from agentforge_sessions.entrypoints.cli.context import Outside
+from agentforge_sessions.entrypoints.cli.context import CliEnvironment
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.questions import Asker, Option, Question, QuestionSessions
 from agentforge_sessions.sandbox import prune_sessions
@@ -547,7 +547,7 @@ def test_ctrl_c_says_how_many_went_and_what_becomes_of_the_rest(
         return agentforge.now
 
     words = ["--base", str(agentforge.base), "prune", "--workspace-root", str(workspaces), "--yes"]
-    assert run(words, Outside(clock=clock)) == 130
+    assert run(words, CliEnvironment(clock=clock)) == 130
     said = capsys.readouterr().err
     assert (
         f"interrupted: {out} of 9 sessions were removed or hidden, the others are unchanged" in said

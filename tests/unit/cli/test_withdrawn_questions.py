@@ -9,7 +9,7 @@ import pytest
 
 from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.entrypoints.cli.commands.people.ask import _withdraw
-from agentforge_sessions.entrypoints.cli.context import Cli, Outside
+from agentforge_sessions.entrypoints.cli.context import Cli, CliEnvironment
 from agentforge_sessions.entrypoints.cli.output.output import Output
 from agentforge_sessions.questions import Option, Question, QuestionSessions, SessionStatus
 
@@ -27,7 +27,7 @@ class FullDisk(OsFileSystem):
 
 @pytest.fixture
 def cli() -> Cli:
-    return Cli(base=None, output=Output(), verbose=False, outside=Outside())
+    return Cli(base=None, output=Output(), verbose=False, outside=CliEnvironment())
 
 
 def test_a_question_that_was_not_withdrawn_is_named(

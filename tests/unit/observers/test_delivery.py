@@ -6,7 +6,12 @@ import json
 
 import pytest
 
-from agentforge_sessions.integrations.observers.delivery import Answer, Delivery, pause_s, signature
+from agentforge_sessions.integrations.observers.delivery import (
+    Delivery,
+    WebhookResponse,
+    pause_s,
+    signature,
+)
 
 EVENT = {"version": 1, "type": "session.paused", "session_id": "s-1", "data": {"reason": "Grüße"}}
 DELIVERY = Delivery(id="evt_1", event=EVENT, created=1_000.0)
@@ -49,7 +54,7 @@ def test_what_was_kept_of_a_removed_session_is_sent_as_it_was() -> None:
 
 def test_the_pause_is_spread_and_never_shorter_than_the_receiver_asks() -> None:
     def pause(chance: float, wait_s: float | None = None) -> float:
-        return pause_s(0, Answer(status=429, wait_s=wait_s), chance=chance)
+        return pause_s(0, WebhookResponse(status=429, wait_s=wait_s), chance=chance)
 
     assert (pause(0.0), pause(1.0)) == (2.5, 5.0)
     assert pause(0.0, 60.0) == 60.0
@@ -65,5 +70,5 @@ def test_the_pause_is_spread_and_never_shorter_than_the_receiver_asks() -> None:
     ],
 )
 def test_what_an_answer_means(status: int, taken: bool, down: bool, final: bool) -> None:
-    answer = Answer(status=status)
+    answer = WebhookResponse(status=status)
     assert (answer.taken, answer.is_down, answer.refuses_for_good) == (taken, down, final)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from agentforge_sessions.integrations.observers.delivery import Answer
+from agentforge_sessions.integrations.observers.delivery import WebhookResponse
 from agentforge_sessions.integrations.observers.http_post import (
     MAX_HEAD_BYTES,
     post,
@@ -20,7 +20,7 @@ from tests.support.promptness import PATIENCE_S
 from tests.support.webhook_receiver import OK, Behave, answers, receiving, status
 
 
-def said_by(behave: Behave, *, timeout_s: float = PATIENCE_S) -> Answer:
+def said_by(behave: Behave, *, timeout_s: float = PATIENCE_S) -> WebhookResponse:
     with receiving(behave) as receiver:
         return post(urlsplit(receiver.url), b'{"a":1}', {"X-One": "1"}, timeout_s=timeout_s)
 
@@ -29,13 +29,15 @@ def test_a_request_arrives_as_it_was_sent() -> None:
     with receiving() as receiver:
         answer = post(urlsplit(receiver.url), b'{"a":1}', {"X-One": "1"}, timeout_s=PATIENCE_S)
     [request] = receiver.received
-    assert answer == Answer(status=204)
+    assert answer == WebhookResponse(status=204)
     assert request.line == "POST /hook?a=1 HTTP/1.1"
     assert (request.body, request.headers["x-one"]) == (b'{"a":1}', "1")
 
 
 def test_an_answer_that_only_says_that_one_is_to_come_is_passed_over() -> None:
-    assert said_by(answers(status(100) + status(103, "Link: x") + OK)) == Answer(status=204)
+    assert said_by(answers(status(100) + status(103, "Link: x") + OK)) == WebhookResponse(
+        status=204
+    )
 
 
 def test_a_body_without_end_is_not_read() -> None:
@@ -44,7 +46,7 @@ def test_a_body_without_end_is_not_read() -> None:
         while True:  # until the sender has left
             connection.sendall(b"x" * 65_536)
 
-    assert said_by(behave) == Answer(status=200)
+    assert said_by(behave) == WebhookResponse(status=200)
 
 
 def test_a_redirect_is_not_followed() -> None:
@@ -77,7 +79,9 @@ def hang(connection: socket.socket, _: int) -> None:
 
 @pytest.mark.parametrize("behave", [hang, slow(b"H")], ids=["hangs", "drips"])
 def test_what_takes_too_long_ends_in_time(behave: Behave) -> None:
-    assert said_by(behave, timeout_s=0.3) == Answer(status=0, problem="no answer within 0.3 s")
+    assert said_by(behave, timeout_s=0.3) == WebhookResponse(
+        status=0, problem="no answer within 0.3 s"
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,7 +98,7 @@ def test_what_takes_too_long_ends_in_time(behave: Behave) -> None:
     ],
 )
 def test_what_is_no_answer_is_told_as_such(said: bytes, problem: str) -> None:
-    assert said_by(answers(said)) == Answer(status=0, problem=problem)
+    assert said_by(answers(said)) == WebhookResponse(status=0, problem=problem)
 
 
 def test_an_address_at_which_nothing_listens_is_told_as_such() -> None:
@@ -102,7 +106,7 @@ def test_an_address_at_which_nothing_listens_is_told_as_such() -> None:
         bound.bind(("127.0.0.1", 0))  # nobody else gets the port, and nothing listens
         port = bound.getsockname()[1]
         answer = post(urlsplit(f"http://127.0.0.1:{port}/token"), b"", {}, timeout_s=PATIENCE_S)
-    assert answer == Answer(status=0, problem="nothing listens there")
+    assert answer == WebhookResponse(status=0, problem="nothing listens there")
 
 
 def test_a_broken_connection_is_told_and_names_no_path() -> None:
@@ -152,10 +156,12 @@ def test_how_long_a_receiver_asks_to_wait(said: str | None, seconds: float | Non
 
 
 def test_a_receiver_that_asks_to_wait_is_heard() -> None:
-    assert said_by(answers(status(503, "Retry-After: 7"))) == Answer(status=503, wait_s=7.0)
+    assert said_by(answers(status(503, "Retry-After: 7"))) == WebhookResponse(
+        status=503, wait_s=7.0
+    )
 
 
 def test_headers_that_can_not_be_read_do_not_hide_the_status() -> None:
     said: Callable[..., bytes] = status
     answer = said_by(answers(said(200, *(f"X-{one}: 1" for one in range(300)))))
-    assert answer == Answer(status=200)
+    assert answer == WebhookResponse(status=200)

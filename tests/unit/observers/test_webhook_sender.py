@@ -23,24 +23,28 @@ from agentforge_sessions.harness.events.receiver_files import FOLDER
 from agentforge_sessions.harness.feed_port import NOTHING_WAITS, ReceiverState
 from agentforge_sessions.harness.session_domain import SessionContext
 from agentforge_sessions.harness.store.sessions_place import OwnSessions
-from agentforge_sessions.integrations.observers.delivery import Answer, Round
+from agentforge_sessions.integrations.observers.delivery import Round, WebhookResponse
 from agentforge_sessions.integrations.observers.webhook_sender import WebhookSender
 from tests.support.clock import START, FakeClock
 from tests.support.filesystem import FaultyFileSystem
 
-TAKEN, DOWN, WRONG = Answer(status=200), Answer(status=503), Answer(status=400)
+TAKEN, DOWN, WRONG = (
+    WebhookResponse(status=200),
+    WebhookResponse(status=503),
+    WebhookResponse(status=400),
+)
 
 
 @define
 class Line:
     """A receiver that answers in turn, the last for ever, and remembers what it was sent."""
 
-    answers: list[Answer] = field(factory=lambda: [TAKEN])
+    answers: list[WebhookResponse] = field(factory=lambda: [TAKEN])
     sent: list[tuple[str, dict[str, str], bytes]] = field(factory=list)
 
     def __call__(
         self, address: SplitResult, body: bytes, headers: Mapping[str, str], *, timeout_s: float
-    ) -> Answer:
+    ) -> WebhookResponse:
         self.sent.append((address.geturl(), dict(headers), body))
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
@@ -331,7 +335,7 @@ def test_each_try_has_the_same_id_and_body_and_a_time_of_its_own(ground: Ground)
 
 
 def test_a_receiver_that_is_none_any_more_is_sent_nothing_again(ground: Ground) -> None:
-    ground.line.answers = [Answer(status=410)]
+    ground.line.answers = [WebhookResponse(status=410)]
     ground.add("a")
     with capture_logs() as logs:
         assert ground.deliver().given_up == 1
@@ -409,7 +413,7 @@ def test_of_one_session_that_changed_no_other_is_looked_at(ground: Ground) -> No
 
 
 def test_logs_name_the_receiver_and_never_its_address(ground: Ground) -> None:
-    ground.line.answers = [DOWN, Answer(status=410)]
+    ground.line.answers = [DOWN, WebhookResponse(status=410)]
     ground.add("a")
     with capture_logs() as logs:
         ground.deliver()

@@ -16,8 +16,8 @@ from agentforge_sessions.base.settings.beginnings.scaffold import (
     CHECKS,
     SPECIFICATION,
     WORKFLOW,
-    Change,
     Scaffold,
+    ScaffoldAction,
     ScaffoldRefused,
     begin_project,
 )
@@ -42,7 +42,7 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def changes(done: Scaffold) -> dict[str, Change]:
+def changes(done: Scaffold) -> dict[str, ScaffoldAction]:
     return {one.path: one.change for one in done.files}
 
 
@@ -60,7 +60,7 @@ def test_what_is_written_can_be_used_as_it_is(root: Path, monkeypatch: pytest.Mo
     (root / "uv.lock").write_text("")
     (root / "src").mkdir()
     done = begin_project(root)
-    assert set(changes(done).values()) == {Change.WRITTEN}
+    assert set(changes(done).values()) == {ScaffoldAction.WRITTEN}
     monkeypatch.chdir(root)
     trusted(root)
     configuration = load_configuration()
@@ -113,7 +113,7 @@ def test_a_second_run_changes_nothing(root: Path) -> None:
     before = everything(root)
     again = begin_project(root)
     assert not again.changes_something
-    assert set(changes(again).values()) == {Change.UNCHANGED}
+    assert set(changes(again).values()) == {ScaffoldAction.UNCHANGED}
     assert everything(root) == before
 
 
@@ -122,10 +122,10 @@ def test_what_a_person_changed_is_kept_without_force(root: Path) -> None:
     (root / CONFIG).write_text("# mine\n")
     (root / CONFIG).chmod(0o640)
     again = begin_project(root)
-    assert changes(again)[CONFIG] is Change.KEPT
+    assert changes(again)[CONFIG] is ScaffoldAction.KEPT
     assert (root / CONFIG).read_text() == "# mine\n"
     forced = begin_project(root, force=True)
-    assert changes(forced)[CONFIG] is Change.REPLACED
+    assert changes(forced)[CONFIG] is ScaffoldAction.REPLACED
     assert "[project]" in (root / CONFIG).read_text()
     assert stat.S_IMODE((root / CONFIG).stat().st_mode) == 0o640
 
@@ -189,7 +189,7 @@ def test_a_gitignore_that_is_a_link_is_left_alone_and_said(root: Path, tmp_path:
     victim = outside(tmp_path)
     (root / ".gitignore").symlink_to(victim / "file")
     (planned,) = (one for one in begin_project(root).files if one.path == ".gitignore")
-    assert planned.change is Change.REFUSED
+    assert planned.change is ScaffoldAction.REFUSED
     assert planned.reason is not None
     assert "/.agentforge/sessions/" in planned.reason
     assert everything(victim) == {"file": b"precious\n"}

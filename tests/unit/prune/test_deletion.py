@@ -15,7 +15,13 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.prune import Disposal, Outside, PruneResult, RetentionPolicy, prune
+from agentforge_sessions.prune import (
+    Disposal,
+    PruneEnvironment,
+    PruneResult,
+    RetentionPolicy,
+    prune,
+)
 from agentforge_sessions.prune.removal.deletion import DELETERS, DeletionPool
 from agentforge_sessions.prune.removal.session_lock import batch_size
 from agentforge_sessions.sandbox import SandboxTarget
@@ -207,7 +213,7 @@ def test_who_is_interrupted_while_it_closes_still_outlives_its_threads() -> None
 @pytest.mark.parametrize("count", [0, -1])
 def test_less_than_one_deleter_is_refused(count: int) -> None:
     with pytest.raises(ValueError, match="deleters"):
-        Outside(deleters=count)
+        PruneEnvironment(deleters=count)
 
 
 def test_two_batches_take_half_the_free_descriptors_together() -> None:

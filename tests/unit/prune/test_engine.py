@@ -17,7 +17,7 @@ from attrs import evolve
 from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.prune import (
     Disposal,
-    InvalidPolicy,
+    InvalidRetentionPolicy,
     PruneResult,
     PruneRootUnusable,
     RetentionPolicy,
@@ -108,7 +108,7 @@ def run_and_take(site: Site, name: str) -> PruneResult:
 
 
 def test_all_faults_of_a_disposal_are_told_at_once() -> None:
-    with pytest.raises(InvalidPolicy) as caught:
+    with pytest.raises(InvalidRetentionPolicy) as caught:
         Disposal(grace=timedelta(-1), lock_timeout_s=float("nan"), batch=0)
     assert len(caught.value.faults) == 3
     for name in ("grace", "lock_timeout_s", "batch"):

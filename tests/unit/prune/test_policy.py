@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.prune import Candidate, InvalidPolicy, PruneError, RetentionPolicy
+from agentforge_sessions.prune import Candidate, InvalidRetentionPolicy, PruneError, RetentionPolicy
 from agentforge_sessions.prune.domain import Plan, Reason
 from agentforge_sessions.prune.policy import GIB, decide
 from tests.support.clock import START
@@ -302,7 +302,7 @@ def test_a_plan_adds_up_what_goes() -> None:
 
 
 def test_all_faults_of_a_policy_are_told_at_once() -> None:
-    with pytest.raises(InvalidPolicy) as caught:
+    with pytest.raises(InvalidRetentionPolicy) as caught:
         RetentionPolicy(
             max_age_hours=-1,
             max_sessions=1.5,  # type: ignore[arg-type]
@@ -348,7 +348,7 @@ def test_all_faults_of_a_policy_are_told_at_once() -> None:
     + [{"keep_states": value} for value in (5, None, [["a"]], [None], b"done", {"a", 1})],
 )
 def test_what_is_no_rule_is_refused_as_a_fault_of_the_policy(rules: dict[str, Any]) -> None:
-    with pytest.raises(InvalidPolicy) as caught:
+    with pytest.raises(InvalidRetentionPolicy) as caught:
         RetentionPolicy(**rules)
     [name] = rules
     assert all(fault.startswith(f"{name}: expected") for fault in caught.value.faults)

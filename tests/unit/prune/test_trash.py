@@ -14,7 +14,7 @@ import pytest
 
 from agentforge_sessions.prune import (
     Disposal,
-    InvalidPolicy,
+    InvalidRetentionPolicy,
     NotInTrash,
     PruneResult,
     PruneRootMissing,
@@ -163,7 +163,7 @@ def test_a_time_longer_than_there_are_dates_never_ends(site: Site) -> None:
 
 def test_a_time_before_now_is_refused(site: Site) -> None:
     old = site.add(age_hours=30)
-    with pytest.raises(InvalidPolicy, match="grace"):
+    with pytest.raises(InvalidRetentionPolicy, match="grace"):
         run(site, timedelta(microseconds=-1))
     assert site.sessions() == [old]
 

@@ -623,13 +623,13 @@ def test_a_clean_up_leaves_what_it_can_not_date(
 def test_an_operators_prune_leaves_what_waits_and_a_clean_up_does_not(
     sessions: QuestionSessions, base: Path, clock: FakeClock
 ) -> None:
-    from agentforge_sessions.prune import Outside, RetentionPolicy, prune
+    from agentforge_sessions.prune import PruneEnvironment, RetentionPolicy, prune
     from agentforge_sessions.questions.files.prune_target import QuestionTarget
 
     waits, ended = sessions.create_session(QUESTIONS), sessions.create_session(QUESTIONS)
     sessions.save_session_answers(ended, ANSWERS)
     clock.advance(8 * 86_400)
-    outside = Outside(clock=clock)
+    outside = PruneEnvironment(clock=clock)
     result = prune(QuestionTarget(base), RetentionPolicy(max_age_hours=1), outside=outside)
     assert result.deleted_sessions == [ended]
     assert sessions.cleanup_expired_sessions().deleted == (waits,)

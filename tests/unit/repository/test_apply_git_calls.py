@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.base.program_run import Ended, Run, run_program
+from agentforge_sessions.base.program_run import Ended, ProgramRun, run_program
 from agentforge_sessions.repository import Git, UserRepository
 from agentforge_sessions.repository.apply.checkout_state import read_head
 from agentforge_sessions.repository.apply.result_merge import ObjectsMissing
@@ -23,7 +23,7 @@ class Counted:
     def __init__(self) -> None:
         self.commands: list[str] = []
 
-    def __call__(self, run: Run) -> Ended:
+    def __call__(self, run: ProgramRun) -> Ended:
         words = [str(one) for one in run.words[1:]]
         if words != ["version"]:
             self.commands.append(" ".join(words))

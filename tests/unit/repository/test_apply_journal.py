@@ -25,9 +25,9 @@ from agentforge_sessions.repository.apply.apply_journal import (
 )
 from agentforge_sessions.repository.apply.checkout_files import (
     ABSENT,
-    Kind,
+    EntryKind,
+    PathState,
     PlannedPath,
-    Standing,
     look_at,
 )
 
@@ -37,7 +37,7 @@ RECORD = ApplyRecord(
     checkout="/somewhere/\udcff",
     head="1" * 40,
     branch="refs/heads/main",
-    paths=(PlannedPath(b"new\nline\xff", ABSENT, Standing(Kind.FILE, 0o644, "ab", 5)),),
+    paths=(PlannedPath(b"new\nline\xff", ABSENT, PathState(EntryKind.FILE, 0o644, "ab", 5)),),
     folders={b"a\xff": 0o755, b"new": None},
     index_before=None,
     index_after="cd",
@@ -52,7 +52,7 @@ PATHS = st.binary(min_size=1, max_size=20).filter(lambda one: b"\0" not in one)
 def test_a_record_is_read_as_it_was_written(
     path: bytes, folder: bytes, mode: int, pack: str | None
 ) -> None:
-    standing = Standing(Kind.FILE, mode, "00", 1 << 62)
+    standing = PathState(EntryKind.FILE, mode, "00", 1 << 62)
     record = evolve(
         RECORD,
         paths=(PlannedPath(path, standing, ABSENT),),
@@ -93,7 +93,7 @@ def written(tmp_path: Path) -> tuple[Path, int]:
     (after / "x").write_text("new")
     os.symlink("target", after / "link")
 
-    def standing(folder: Path, name: str) -> Standing:
+    def standing(folder: Path, name: str) -> PathState:
         fd = os.open(folder, os.O_RDONLY)
         found, _ = look_at(fs, fd, name.encode())
         os.close(fd)

@@ -14,12 +14,12 @@ from agentforge_sessions.repository.apply.apply_rules import (
     decide,
     unsafe_name,
 )
-from agentforge_sessions.repository.apply.checkout_files import ABSENT, Kind, Standing
+from agentforge_sessions.repository.apply.checkout_files import ABSENT, EntryKind, PathState
 from agentforge_sessions.repository.apply.result_merge import path_filter
 from agentforge_sessions.repository.git.git_command import IndexEntry, Leaf
 
 OLD, NEW, MINE, LINKED = (Leaf("100644", digit * 40) for digit in "1234")
-FILE = Standing(Kind.FILE, 0o644, "x")
+FILE = PathState(EntryKind.FILE, 0o644, "x")
 LEAVES = st.sampled_from([None, OLD, NEW, MINE, Leaf("100755", "1" * 40)])
 
 
@@ -56,9 +56,13 @@ def facts(**given: object) -> PathFacts:
         ),
         ({"index": IndexEntry(OLD, skipped=True)}, Obstacle.SPARSE, Obstacle.SPARSE),
         ({"ours": Leaf("160000", "1" * 40)}, Obstacle.SUBMODULE, Obstacle.SUBMODULE),
-        ({"standing": Standing(Kind.SPECIAL)}, Obstacle.SPECIAL_FILE, Obstacle.SPECIAL_FILE),
-        ({"standing": Standing(Kind.UNREACHABLE)}, Obstacle.THROUGH_LINK, Obstacle.THROUGH_LINK),
-        ({"standing": Standing(Kind.TOO_LARGE)}, Obstacle.TOO_LARGE, Obstacle.TOO_LARGE),
+        ({"standing": PathState(EntryKind.SPECIAL)}, Obstacle.SPECIAL_FILE, Obstacle.SPECIAL_FILE),
+        (
+            {"standing": PathState(EntryKind.UNREACHABLE)},
+            Obstacle.THROUGH_LINK,
+            Obstacle.THROUGH_LINK,
+        ),
+        ({"standing": PathState(EntryKind.TOO_LARGE)}, Obstacle.TOO_LARGE, Obstacle.TOO_LARGE),
     ],
 )
 def test_each_state_of_a_path_has_one_answer(

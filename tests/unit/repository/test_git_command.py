@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.errors import ErrorKind
-from agentforge_sessions.base.program_run import Ended, Run, run_program
+from agentforge_sessions.base.program_run import Ended, ProgramRun, run_program
 from agentforge_sessions.repository import (
     Git,
     GitFailed,
@@ -110,7 +110,7 @@ def test_git_is_ended_at_its_time_limit_with_all_that_it_started(tmp_path: Path)
     pids = tmp_path / "pids"
     text = f"sleep 1000 & echo $! > {pids}.new; echo $$ >> {pids}.new; mv {pids}.new {pids}; wait"
 
-    def runner(run: Run) -> Ended:
+    def runner(run: ProgramRun) -> Ended:
         if run.words[1] == "version":
             return Ended(0, b"git version 2.40.0\n", b"")
         beginning = iter([0.0])

@@ -13,7 +13,7 @@ from attrs import evolve
 
 from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.base.files import WriteError
-from agentforge_sessions.base.program_run import Ended, Run, run_program
+from agentforge_sessions.base.program_run import Ended, ProgramRun, run_program
 from agentforge_sessions.harness.session_layout import SNAPSHOTS
 from agentforge_sessions.repository import UserRepository
 from agentforge_sessions.repository.git.git_command import Git
@@ -25,7 +25,7 @@ from agentforge_sessions.repository.git.git_objects import (
     parse_tree,
     tree_content,
 )
-from agentforge_sessions.repository.snapshots.manifest import Manifest
+from agentforge_sessions.repository.snapshots.manifest import WorkspaceManifest
 from agentforge_sessions.repository.snapshots.snapshot_repository import SnapshotRepository
 from agentforge_sessions.repository.snapshots.snapshot_restore import restore_to
 from agentforge_sessions.repository.snapshots.snapshots import Snapshots
@@ -52,7 +52,7 @@ class Counting:
     def __init__(self) -> None:
         self.asked: list[str | bytes] = []
 
-    def __call__(self, run: Run) -> Ended:
+    def __call__(self, run: ProgramRun) -> Ended:
         self.asked.append(run.words[1])
         return run_program(run)
 
@@ -188,7 +188,7 @@ def test_submodules_stay_as_long_as_their_folders(tmp_path: Path) -> None:
         tree = locked.git("rev-parse", f"{base}^{{tree}}").line
     workspace.rmdir()
     with snapshots.repository.locked() as locked:
-        restore_to(locked, WorkspaceState(tree, Manifest()), workspace)
+        restore_to(locked, WorkspaceState(tree, WorkspaceManifest()), workspace)
     assert tree_of_taken(snapshots) == tree
     first = snapshots.list()[-1]
     assert first.manifest.empty == (b"alone/four", b"kept/one", b"kept/three", b"kept/two")

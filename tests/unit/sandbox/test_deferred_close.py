@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox.session_workspaces.session_directory import Closer
+from agentforge_sessions.sandbox.session_workspaces.session_directory import DeferredCloser
 from tests.support.descriptors import held_below
 from tests.support.interruption import interrupted_everywhere
 
@@ -28,7 +28,7 @@ def wait_until_closed(path: Path) -> None:
 
 
 def test_a_descriptor_is_closed_soon_and_the_thread_rests_and_begins_again(tmp_path: Path) -> None:
-    closer = Closer(idle_s=0.01)
+    closer = DeferredCloser(idle_s=0.01)
     for _ in range(3):
         closer.close(opened(tmp_path))
         wait_until_closed(tmp_path)
@@ -37,14 +37,14 @@ def test_a_descriptor_is_closed_soon_and_the_thread_rests_and_begins_again(tmp_p
 
 
 def test_what_is_too_much_is_closed_at_once(tmp_path: Path) -> None:
-    closer = Closer(most=0)
+    closer = DeferredCloser(most=0)
     closer.close(opened(tmp_path))
     assert held_below(tmp_path) == []
     assert closer._thread is None
 
 
 def test_a_descriptor_that_is_closed_already_ends_nothing(tmp_path: Path) -> None:
-    closer = Closer()
+    closer = DeferredCloser()
     closer.close(1 << 30)  # nobody else's either
     closer.close(opened(tmp_path))
     wait_until_closed(tmp_path)
@@ -54,7 +54,7 @@ def test_a_handler_that_raises_while_a_descriptor_is_handed_over_leaves_others_c
     tmp_path: Path,
 ) -> None:
     (tmp_path / "others").mkdir()
-    closer = Closer(idle_s=3600)
+    closer = DeferredCloser(idle_s=3600)
     closer.close(opened(tmp_path / "others"))  # its thread has started
     handed: list[int] = []
 
@@ -96,7 +96,7 @@ def test_a_process_ends_with_descriptors_still_waiting(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 200])
 def test_all_are_closed_however_many(tmp_path: Path, count: int) -> None:
-    closer = Closer(most=8)
+    closer = DeferredCloser(most=8)
     for fd in [opened(tmp_path) for _ in range(count)]:
         closer.close(fd)
     wait_until_closed(tmp_path)

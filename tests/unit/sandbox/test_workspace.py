@@ -17,7 +17,7 @@ from agentforge_sessions.sandbox.workspaces.workspace import (
     open_workspace_file,
 )
 from agentforge_sessions.sandbox.workspaces.workspace_tree import (
-    Snapshot,
+    TreeSnapshot,
     list_files,
     measure_tree,
     take_snapshot,
@@ -25,7 +25,7 @@ from agentforge_sessions.sandbox.workspaces.workspace_tree import (
 from tests.support.descriptors import held_below
 
 
-def look(root: Path, **limits: int) -> Snapshot:
+def look(root: Path, **limits: int) -> TreeSnapshot:
     fd = open_workspace(root)
     try:
         return take_snapshot(fd, **limits)

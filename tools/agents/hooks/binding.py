@@ -32,9 +32,9 @@ from ...base.files import (
 from ...base.files.atomic_file import random_token
 from ...base.identifiers import is_session_id, is_workspace_name
 from ..programs.hook_event import HookEvent, Moment, Spent
-from ..programs.meter import Meter, object_of
+from ..programs.meter import UsageMeter, object_of
 from ..programs.registry import has_read_all, read_files
-from .session_place import Place
+from .session_place import SessionPlace
 
 FOLDER: Final = "conversations"
 FILE: Final = "binding.json"
@@ -98,7 +98,7 @@ class Binding:
         self.store = _text(given.get("store")) or ""
         self.baseline = _count(given.get("baseline"))
         self.charged = _count(given.get("charged"))
-        self.meter = Meter(given.get("meter"))
+        self.meter = UsageMeter(given.get("meter"))
         self.notice = _text(given.get("notice"))
         self.briefing = _text(given.get("briefing"))
         self.stop = _text(given.get("stop"))
@@ -136,12 +136,12 @@ class Binding:
         """Return the reported usage in the form that is recorded."""
         return Spent(self.meter.total, self.meter.models, self.baseline)
 
-    def is_bound_to(self, place: Place, session_id: str) -> bool:
+    def is_bound_to(self, place: SessionPlace, session_id: str) -> bool:
         """Return whether the conversation is already bound to this session."""
         bound = (self.session_id, self.base, self.store)
         return bound == (session_id, str(place.base), place.name)
 
-    def bind(self, place: Place, session_id: str, *, known: bool) -> None:
+    def bind(self, place: SessionPlace, session_id: str, *, known: bool) -> None:
         """Bind the conversation to a session.
 
         Args:
@@ -155,7 +155,7 @@ class Binding:
         self.looked_at = []
         self.stop = self.notice = self.briefing = None
 
-    def is_current(self, event: HookEvent, place: Place) -> bool:
+    def is_current(self, event: HookEvent, place: SessionPlace) -> bool:
         """Return whether session and program files are unchanged since the last look."""
         return (
             bool(self.looked_at)
@@ -169,7 +169,7 @@ class Binding:
         is_request = event.moment is Moment.BEFORE_MODEL and bool(event.text)
         return is_request and self.summary != digest_of(event.text)
 
-    def remember(self, place: Place, revision: int) -> None:
+    def remember(self, place: SessionPlace, revision: int) -> None:
         """Remember what identifies the session's file, if the session is at this revision."""
         self.looked_at = place.mark_at(self.session_id or "", revision)
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from ..programs.hook_event import HookEvent
-from .recording import EditedFile
+from .recording import RecordedEdit
 
 _MAX_HASHED_BYTES: Final = 64 * 1024 * 1024
 _PIECE_BYTES: Final = 1024 * 1024
 
 
-def edited_files(event: HookEvent, project: Path) -> list[EditedFile]:
+def edited_files(event: HookEvent, project: Path) -> list[RecordedEdit]:
     """Return the files inside the project, relative to it, each with its digest."""
     root = os.path.realpath(project)
     found = []
@@ -25,7 +25,7 @@ def edited_files(event: HookEvent, project: Path) -> list[EditedFile]:
         path = os.path.realpath(os.path.join(event.directory or root, name))
         if path.startswith(f"{root}{os.sep}"):
             relative = os.path.relpath(path, root)
-            found.append(EditedFile(relative, "created" if made else "modified", _digest(path)))
+            found.append(RecordedEdit(relative, "created" if made else "modified", _digest(path)))
     return found
 
 

@@ -25,11 +25,11 @@ from ...base.files import WriteError
 from ..programs.hook_event import NOTHING, HookEvent, HookReply, Moment, text_of
 from ..programs.registry import AgentProgram, find_program
 from .binding import Binding, BindingFile, conversations_folder, digest_of
-from .session_place import Place, Stores
+from .session_place import SessionPlace, Stores
 
 if TYPE_CHECKING:
     from ...harness.session_domain import SessionContext
-    from .recording import EditedFile, Recorded
+    from .recording import Recorded, RecordedEdit
     from .telling import Start
 
 INSIDE_VARIABLE: Final = "AGENTFORGE_CALL"
@@ -79,7 +79,7 @@ def handle(
     data_folder = None if folder is None else find_data_folder(folder)
     if event is None or data_folder is None:
         return None
-    call = _Call(program, event, data_folder, environment, stores, clock)
+    call = _HookCall(program, event, data_folder, environment, stores, clock)
     try:
         reply = call.reply()
         call.tell(start)
@@ -127,7 +127,7 @@ def _project_folder(event: HookEvent, environment: Mapping[str, str]) -> Path | 
     return None
 
 
-class _Call:
+class _HookCall:
     """One call of the hook, once its event is known."""
 
     def __init__(
@@ -144,7 +144,7 @@ class _Call:
         self._data_folder = data_folder
         self._environment = environment
         self._stores = stores
-        self._place: Place | None = None
+        self._place: SessionPlace | None = None
         self._opened = self._recorded = self._stopped = False
         self._now = clock()
         self._conversations = conversations_folder(data_folder, environment)
@@ -176,12 +176,12 @@ class _Call:
             )
         return reply
 
-    def _bound(self, binding: Binding) -> Place | None:
+    def _bound(self, binding: Binding) -> SessionPlace | None:
         """Return where the conversation's session is, if it is bound to one."""
         if binding.session_id is None:
             return None
         if not binding.store:  # the common case, found without loading anything
-            self._place = Place(Path(binding.base), None, self._stores)
+            self._place = SessionPlace(Path(binding.base), None, self._stores)
             return self._place
         from .session_lookup import bound_place
 
@@ -189,7 +189,7 @@ class _Call:
         self._keep(found)
         return found
 
-    def _keep(self, place: Place | None) -> None:
+    def _keep(self, place: SessionPlace | None) -> None:
         """Remember a place; close the previous one."""
         if self._place is not place:
             self.close()
@@ -272,7 +272,7 @@ class _Call:
         return reply, session, binding
 
     def _change(
-        self, binding: Binding, place: Place
+        self, binding: Binding, place: SessionPlace
     ) -> tuple[Recorded | None, SessionContext | None, WriteError | None]:
         """Change the session; return the outcome, the session, and the error if saving failed."""
         from .recording import change_session, record
@@ -303,7 +303,7 @@ class _Call:
         recorded, session = done[0] if done else (None, None)
         return recorded, session, failure
 
-    def _edited(self) -> list[EditedFile]:
+    def _edited(self) -> list[RecordedEdit]:
         if not self._event.edited:
             return []
         from .edited_files import edited_files

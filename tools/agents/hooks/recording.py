@@ -37,7 +37,7 @@ _ROUNDS: Final = 8
 _NOTHING_NEW: Final = frozenset({"checkpoint", "agent_usage", "agent_started"})
 
 
-class EditedFile(NamedTuple):
+class RecordedEdit(NamedTuple):
     """A file of the project that the agent wrote.
 
     Attributes:
@@ -71,7 +71,7 @@ def record(
     spent: Spent,
     *,
     now: datetime,
-    edited: Sequence[EditedFile] = (),
+    edited: Sequence[RecordedEdit] = (),
     summary: str = "",
 ) -> Recorded:
     """Record an event in a session that has not ended.
@@ -190,7 +190,7 @@ def _record_moment(
     event: HookEvent,
     *,
     now: datetime,
-    edited: Sequence[EditedFile],
+    edited: Sequence[RecordedEdit],
     summary: str,
 ) -> None:
     who = {"program": event.program, "agent_session": event.agent_session}

@@ -16,7 +16,7 @@ from ...harness.views.session_head import SessionSummary
 from ..programs.hook_event import HookEvent, Moment
 from .binding import Binding
 from .recording import charged_total, kept_text
-from .session_place import Place, Stores
+from .session_place import SessionPlace, Stores
 from .settings import AgentSettings, read_settings
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ WORKFLOW_TYPE: Final = "agent"
 _BINDING: Final = frozenset({Moment.STARTED, Moment.PROMPTED})
 
 
-class Found(NamedTuple):
+class FoundSession(NamedTuple):
     """A session: its place and its id."""
 
-    place: Place
+    place: SessionPlace
     session_id: str
 
     def knows(self, event: HookEvent) -> bool:
@@ -52,35 +52,35 @@ class Candidates(NamedTuple):
         open_sessions: The open sessions there, at most two of them.
     """
 
-    place: Place
+    place: SessionPlace
     settings: AgentSettings
     open_sessions: list[str]
 
 
 def bound_place(
     binding: Binding, data_folder: Path, environment: Mapping[str, str], stores: Stores
-) -> Place | None:
+) -> SessionPlace | None:
     """Return the place of the session a conversation is bound to; None if it can't be reached.
 
     A binding has no password: a database is reached by its configured address.
     """
     if not binding.store:
-        return Place(Path(binding.base), None, stores)
+        return SessionPlace(Path(binding.base), None, stores)
     store = environment.get(STORE_VARIABLE) or read_settings(data_folder, environment).store
-    place = Place(Path(binding.base), store, stores)
+    place = SessionPlace(Path(binding.base), store, stores)
     return place if place.name == binding.store else None
 
 
 def find_session(
     event: HookEvent,
     binding: Binding,
-    bound: Place | None,
+    bound: SessionPlace | None,
     data_folder: Path,
     environment: Mapping[str, str],
     *,
     stores: Stores,
     now: datetime,
-) -> Found | None:
+) -> FoundSession | None:
     """Return the session of an event, or None if there is none.
 
     The session is the one that AGENTFORGE_SESSION names; else the one that the conversation is
@@ -96,22 +96,22 @@ def find_session(
     if named is not None:
         return named
     if binding.session_id is not None and bound is not None:
-        found = Found(bound, binding.session_id)
+        found = FoundSession(bound, binding.session_id)
         if bound.sessions.is_own(binding.session_id) and _is_open(found):
             return found
     if event.moment not in _BINDING:
         return None
     place, settings, open_sessions = candidates(data_folder, environment, stores)
     if len(open_sessions) == 1:
-        return Found(place, open_sessions[0])
+        return FoundSession(place, open_sessions[0])
     if open_sessions or not _may_create(event, settings):
         return None
-    return Found(place, _create(place.sessions, event, settings, now))
+    return FoundSession(place, _create(place.sessions, event, settings, now))
 
 
 def named_session(
     data_folder: Path, environment: Mapping[str, str], stores: Stores
-) -> Found | None:
+) -> FoundSession | None:
     """Return the session that AGENTFORGE_SESSION names; None if the variable is not set.
 
     Raises:
@@ -121,23 +121,23 @@ def named_session(
     if not named:
         return None
     store = environment.get(STORE_VARIABLE) or read_settings(data_folder, environment).store
-    place = Place(_base(data_folder, environment, None), store, stores)
+    place = SessionPlace(_base(data_folder, environment, None), store, stores)
     session_id = place.sessions.resolve(named)
     from ...harness.session_ports import require_own  # few calls name one
 
     require_own(place.sessions, session_id)
-    return Found(place, session_id)
+    return FoundSession(place, session_id)
 
 
 def candidates(data_folder: Path, environment: Mapping[str, str], stores: Stores) -> Candidates:
     """Return the sessions that a conversation without a session may work on."""
     settings = read_settings(data_folder, environment)
     store = environment.get(STORE_VARIABLE) or settings.store
-    place = Place(_base(data_folder, environment, settings.sessions), store, stores)
+    place = SessionPlace(_base(data_folder, environment, settings.sessions), store, stores)
     return Candidates(place, settings, _open_sessions(place))
 
 
-def _is_open(found: Found) -> bool:
+def _is_open(found: FoundSession) -> bool:
     """Return whether a session exists and has not ended; loading an unreadable one raises."""
     head = found.place.head(found.session_id)
     if head is not None:
@@ -156,7 +156,7 @@ def _base(data_folder: Path, environment: Mapping[str, str], configured: Path | 
     return sessions_directory(project, environment) or project / NAME / SESSIONS
 
 
-def _open_sessions(place: Place) -> list[str]:
+def _open_sessions(place: SessionPlace) -> list[str]:
     """Return at most two of the person's own sessions that are open and that no runner leads now.
 
     Empty for a database: it holds the sessions of all projects and does not know their owners.

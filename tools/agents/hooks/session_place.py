@@ -26,7 +26,7 @@ class Stores(Protocol):
         ...
 
 
-class Place:
+class SessionPlace:
     """A store of sessions, opened on first use.
 
     Attributes:

@@ -14,12 +14,12 @@ from ..programs.hook_event import HookEvent, Moment
 from .binding import BindingFile, conversations_of
 from .edited_files import edited_files
 from .recording import change_session, record
-from .session_place import Place
+from .session_place import SessionPlace
 
 
 def settle_conversations(
     conversations: Path,
-    place: Place,
+    place: SessionPlace,
     session_id: str,
     *,
     project: Path,
@@ -58,7 +58,7 @@ def settle_conversations(
 def _settle(
     file: BindingFile,
     event: HookEvent,
-    place: Place,
+    place: SessionPlace,
     session_id: str,
     project: Path,
     now: datetime,

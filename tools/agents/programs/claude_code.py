@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .hook_event import HookEvent, HookReply, Moment, begun_event, text_of
-from .meter import Meter, count_of, names_in, read_new_lines
+from .meter import UsageMeter, count_of, names_in, read_new_lines
 
 NAME: Final = "claude-code"
 COMMAND: Final = "claude"
@@ -108,7 +108,7 @@ def denied(event: HookEvent, reason: str) -> dict[str, Any]:
     return {"hookSpecificOutput": {"hookEventName": event.name, **decision}}
 
 
-def read(files: list[str], meter: Meter) -> None:
+def read(files: list[str], meter: UsageMeter) -> None:
     """Read what Claude Code wrote of the conversation and its subagents since the last reading.
 
     A message is repeated, with the same id, for every block of its content. Usage that belongs to
@@ -127,7 +127,7 @@ def read(files: list[str], meter: Meter) -> None:
                 meter.report(key, _claude_tokens(usage), str(message.get("model") or ""))
 
 
-def known_files(path: str, _meter: Meter, _conversation: str | None = None) -> list[str]:
+def known_files(path: str, _meter: UsageMeter, _conversation: str | None = None) -> list[str]:
     """Return the files of a conversation: its subagents' first, then its own."""
     return [*_subagents(path), path]
 
@@ -143,7 +143,7 @@ def _claude_tokens(usage: dict[str, Any]) -> int:
     return sum(count_of(usage.get(kind)) for kind in (*kinds, "output_tokens"))
 
 
-def _take_cost_state(entry: dict[str, Any], meter: Meter) -> None:
+def _take_cost_state(entry: dict[str, Any], meter: UsageMeter) -> None:
     kinds = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
     models = entry.get("modelUsage")
     if not isinstance(models, dict):

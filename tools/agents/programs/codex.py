@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from . import claude_code
 from .hook_event import HookEvent, HookReply, Moment, text_of
-from .meter import Meter, count_of, names_in, read_new_lines, str_of
+from .meter import UsageMeter, count_of, names_in, read_new_lines, str_of
 
 NAME: Final = "codex"
 COMMAND: Final = "codex"
@@ -61,7 +61,7 @@ def answer_of(event: HookEvent, reply: HookReply) -> dict[str, Any] | None:
     return claude_code.answer_of(event, reply)
 
 
-def read(files: list[str], meter: Meter) -> None:
+def read(files: list[str], meter: UsageMeter) -> None:
     """Read what Codex wrote since the last reading: each thread's total, compactions included.
 
     The file of a forked thread may begin with its parent's records, which name the parent.
@@ -110,7 +110,7 @@ def _is_of_thread(name: str, thread: object) -> bool:
     return not isinstance(thread, str) or name.removesuffix(".jsonl").endswith(thread)
 
 
-def known_files(path: str, meter: Meter, conversation: str | None = None) -> list[str]:
+def known_files(path: str, meter: UsageMeter, conversation: str | None = None) -> list[str]:
     """Return the files of a conversation: its own, its subagents', and those found by its id."""
     found = [] if conversation is None else _find_files(path, conversation)
     return list(dict.fromkeys([path, *meter.offsets, *found]))

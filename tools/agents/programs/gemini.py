@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .hook_event import BRIEFED, SENT_ON, HookEvent, HookReply, Moment, begun_event, text_of
-from .meter import Meter, count_of, names_in, read_new_lines, str_of
+from .meter import UsageMeter, count_of, names_in, read_new_lines, str_of
 
 NAME: Final = "gemini"
 COMMAND: Final = "gemini"
@@ -125,7 +125,7 @@ def _briefed(event: HookEvent, briefing: str) -> dict[str, Any]:
     return {"messages": [{"role": one, "content": text} for one, text in messages]}
 
 
-def read(files: list[str], meter: Meter) -> None:
+def read(files: list[str], meter: UsageMeter) -> None:
     """Read what Gemini CLI wrote of the conversation and its subagents since the last reading.
 
     A message is written again, with the same id, after its tools have run.
@@ -137,7 +137,7 @@ def read(files: list[str], meter: Meter) -> None:
                 meter.report(key, count_of(tokens.get("total")), str_of(entry.get("model")))
 
 
-def known_files(path: str, _meter: Meter, _conversation: str | None = None) -> list[str]:
+def known_files(path: str, _meter: UsageMeter, _conversation: str | None = None) -> list[str]:
     """Return the files of a conversation: its subagents' first, then its own.
 
     Its own files are named by the beginning of its id, the folder of its subagents by the full id.

@@ -1,8 +1,8 @@
 """The cost of a conversation so far, read incrementally from the program's own files.
 
 The files only grow, so each is read from where the last reading ended, line by line; an incomplete
-last line is left for the next time. The result is a `Meter`, which a caller stores as JSON: a pure
-function of the files, so a lost one is rebuilt by reading them from the beginning.
+last line is left for the next time. The result is a `UsageMeter`, which a caller stores as JSON:
+a pure function of the files, so a lost one is rebuilt by reading them from the beginning.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PIECE_BYTES: Final = 4 * 1024 * 1024
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 
 
-class Meter:
+class UsageMeter:
     """The known usage of one conversation.
 
     Attributes:
@@ -79,7 +79,9 @@ class Meter:
         self.models[name] = self.models.get(name, 0) + tokens
 
 
-def read_new_lines(path: str, meter: Meter, wanted: tuple[bytes, ...]) -> Iterator[dict[str, Any]]:
+def read_new_lines(
+    path: str, meter: UsageMeter, wanted: tuple[bytes, ...]
+) -> Iterator[dict[str, Any]]:
     """Yield a file's new entries that contain one of some words; advance the meter's offset.
 
     Yield nothing for a file that can't be opened or is not a regular one. A file that has become

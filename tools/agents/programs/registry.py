@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Final, Protocol, cast
 
 from .hook_event import HookEvent, HookReply
-from .meter import Meter
+from .meter import UsageMeter
 
 _MODULES: Final = {
     "claude-code": "claude_code",
@@ -49,23 +49,25 @@ def find_program(name: str) -> AgentProgram | None:
     return None if module is None else cast(AgentProgram, import_module(f".{module}", __package__))
 
 
-class _Files(Protocol):
+class _ProgramFiles(Protocol):
     """The interface of the module of a program that writes files of its conversations."""
 
-    def known_files(self, path: str, meter: Meter, conversation: str | None = None) -> list[str]:
+    def known_files(
+        self, path: str, meter: UsageMeter, conversation: str | None = None
+    ) -> list[str]:
         """Return the files of a conversation, from its own file and the meter.
 
         Given the program's id of the conversation, include files that have to be searched for.
         """
 
-    def read(self, files: list[str], meter: Meter) -> None:
+    def read(self, files: list[str], meter: UsageMeter) -> None:
         """Read what was added to the files since the last reading."""
 
 
 def read_files(
     program: str,
     path: str,
-    meter: Meter,
+    meter: UsageMeter,
     *,
     conversation: str,
     also: Sequence[str] = (),
@@ -88,7 +90,7 @@ def read_files(
     files.read(list(dict.fromkeys(found)), meter)
 
 
-def has_read_all(program: str, path: str | None, meter: Meter) -> bool:
+def has_read_all(program: str, path: str | None, meter: UsageMeter) -> bool:
     """Return whether a conversation's files have the length they had at the last reading."""
     files = _reader_of(program)
     if path is None or files is None:
@@ -96,8 +98,8 @@ def has_read_all(program: str, path: str | None, meter: Meter) -> bool:
     return all(_size(one) == meter.offsets.get(one, -1) for one in files.known_files(path, meter))
 
 
-def _reader_of(program: str) -> _Files | None:
-    return cast(_Files, find_program(program)) if program in _WITH_FILES else None
+def _reader_of(program: str) -> _ProgramFiles | None:
+    return cast(_ProgramFiles, find_program(program)) if program in _WITH_FILES else None
 
 
 def _size(path: str) -> int:

@@ -207,10 +207,10 @@ class JailedAgent:
 
     def _said(self, result: JailResult) -> str:
         """Return the output of a run that ended well; raise the error of any other."""
-        from ...jail import Stop
+        from ...jail import StopReason
 
         output = (result.stderr or result.stdout)[-_KEPT_OUTPUT:].decode("utf-8", "replace")
-        if result.stopped is Stop.DEADLINE:
+        if result.stopped is StopReason.DEADLINE:
             raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s, output=output)
         if result.stopped is not None:
             raise AgentFailed(

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from ...base.program_run import KEPT_STDERR, Ended, ProgramRunner, Run, run_program
+from ...base.program_run import KEPT_STDERR, Ended, ProgramRun, ProgramRunner, run_program
 from ...base.tracing import carried
 from ...workflows.agents.port import (
     AgentAnswer,
@@ -146,7 +146,7 @@ class CommandAgent:
             AgentFailed: Its output is not UTF-8, or too large.
             AgentUnavailable: The command does not exist, or can't be run.
         """
-        run = Run(
+        run = ProgramRun(
             self._words,
             {
                 **(os.environ if self._environment is None else self._environment),

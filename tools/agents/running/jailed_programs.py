@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve, field, frozen
 
-from ...base.program_run import Ended, Run
+from ...base.program_run import Ended, ProgramRun
 
 if TYPE_CHECKING:
     from ...jail import JailPolicy, JailResult
@@ -36,7 +36,7 @@ class JailedPrograms:
     _network: bool = field(default=False, kw_only=True)
     _private: tuple[Path, ...] = field(default=(), kw_only=True)
 
-    def __call__(self, run: Run) -> Ended:
+    def __call__(self, run: ProgramRun) -> Ended:
         """Run a program until it ends or reaches a limit.
 
         Raises:
@@ -73,13 +73,13 @@ class JailedPrograms:
 
 
 def _ended(result: JailResult) -> Ended:
-    from ...jail import Stop
+    from ...jail import StopReason
 
     if result.stopped is None:
         return Ended(result.exit_code or 0, result.stdout, result.stderr)
-    if result.stopped is Stop.DEADLINE:
+    if result.stopped is StopReason.DEADLINE:
         return Ended(_KILLED, result.stdout, result.stderr, "time")
-    if result.stopped is Stop.OUTPUT:
+    if result.stopped is StopReason.OUTPUT:
         return Ended(_KILLED, result.stdout, result.stderr, "output")
     words = f"\nended by the jail's limit on {result.stopped.value}".encode()
     return Ended(_KILLED, b"", result.stderr + words)

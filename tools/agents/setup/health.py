@@ -15,11 +15,11 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ...base.program_run import Ended, ProgramRunner, Run, run_program
+from ...base.program_run import Ended, ProgramRun, ProgramRunner, run_program
 from ..programs import codex
 from ..programs.meter import object_of
 from .installation import manifest_path
-from .manifest import Manifest, Places, Scope, read_manifest
+from .manifest import InstallationManifest, Places, Scope, read_manifest
 from .pieces import PIECES
 
 _CLIENT: Final = "agentforge"
@@ -134,7 +134,7 @@ def installed_programs(places: Places) -> list[Installed]:
     return found
 
 
-def _problems(manifest: Manifest) -> list[str]:
+def _problems(manifest: InstallationManifest) -> list[str]:
     problems = []
     for name, digest in manifest.files.items():
         content = _content(name)
@@ -206,7 +206,7 @@ def said_version(
 ) -> SaidVersion:
     """Run `PROGRAM --version`, without a shell, and return the version it prints."""
     ended = _ended(
-        Run(
+        ProgramRun(
             [str(program), "--version"],
             environment,
             timeout_s=timeout_s,
@@ -246,7 +246,7 @@ def codex_trust(
         run: Runs programs.
     """
     ended = _ended(
-        Run(
+        ProgramRun(
             [str(program), "app-server"],
             environment,
             stdin=list_request(str(project), version),
@@ -274,7 +274,7 @@ def _trust_of(ours: list[ListedHook]) -> HookTrust:
     return HookTrust(len(ours), tuple(dict.fromkeys(refused)))
 
 
-def _ended(given: Run, run: ProgramRunner) -> Ended | str:
+def _ended(given: ProgramRun, run: ProgramRunner) -> Ended | str:
     """Return how a run ended, or why it could not start."""
     try:
         return run(given)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from ...base.errors import AgentForgeError, ErrorKind
 from ...base.files import AtomicFileWriter, OsFileSystem, make_durable_directory
 from .json_text import put_in, take_out
-from .manifest import Manifest, Places, Scope, read_manifest, write_manifest
+from .manifest import InstallationManifest, Places, Scope, read_manifest, write_manifest
 from .pieces import BEGIN, END, Commands, Pieces
 
 _DISTRIBUTION = "agentforge-sessions"
@@ -37,7 +37,7 @@ class SetupRefused(AgentForgeError, kind=ErrorKind.REFUSED):
     reason: str
 
 
-class Change(StrEnum):
+class InstallAction(StrEnum):
     """The kind of change to a file."""
 
     WRITE = "write"
@@ -59,7 +59,7 @@ class Step(NamedTuple):
         members: The same for a JSON file.
     """
 
-    change: Change
+    change: InstallAction
     path: Path
     content: bytes | None
     kept: Path | None = None
@@ -75,7 +75,7 @@ def manifest_path(places: Places, program: str, scope: Scope) -> Path:
 # --------------------------------------------------------------------------------------- installing
 
 
-def plan_install(pieces: Pieces, former: Manifest | None) -> list[Step]:
+def plan_install(pieces: Pieces, former: InstallationManifest | None) -> list[Step]:
     """Return the changes that install our pieces; empty if they are already installed.
 
     Args:
@@ -89,7 +89,7 @@ def plan_install(pieces: Pieces, former: Manifest | None) -> list[Step]:
     for path, content in pieces.files.items():
         if _read(path) != content:
             _require_writable(path)
-            steps.append(Step(Change.WRITE, path, content))
+            steps.append(Step(InstallAction.WRITE, path, content))
     for path, block in pieces.blocks.items():
         before = _read(_target(path)) or b""
         inserted = "" if former is None else former.blocks.get(str(path), "")
@@ -100,14 +100,16 @@ def plan_install(pieces: Pieces, former: Manifest | None) -> list[Step]:
         _require_toml(path, plain, "it is not TOML")
         _require_toml(path, plain + added, "our lines don't fit in")
         _require_writable(_target(path))
-        steps.append(Step(Change.ADD, path, plain + added, inserted=added))
+        steps.append(Step(InstallAction.ADD, path, plain + added, inserted=added))
     for path, wanted in pieces.members.items():
         step = _plan_members(path, wanted, former)
         steps += [] if step is None else [step]
     return steps
 
 
-def _plan_members(path: Path, wanted: Mapping[str, Any], former: Manifest | None) -> Step | None:
+def _plan_members(
+    path: Path, wanted: Mapping[str, Any], former: InstallationManifest | None
+) -> Step | None:
     before = _read(_target(path)) or b""
     try:
         text = before.decode()
@@ -119,7 +121,7 @@ def _plan_members(path: Path, wanted: Mapping[str, Any], former: Manifest | None
     if after == text:
         return None
     _require_writable(_target(path))
-    return Step(Change.ADD, path, after.encode(), members=tuple(members))
+    return Step(InstallAction.ADD, path, after.encode(), members=tuple(members))
 
 
 def install(pieces: Pieces, steps: list[Step], manifest_file: Path) -> None:
@@ -128,9 +130,9 @@ def install(pieces: Pieces, steps: list[Step], manifest_file: Path) -> None:
     Raises:
         WriteError: A file could not be written; `uninstall` removes what was installed.
     """
-    former = read_manifest(manifest_file) or Manifest({}, {}, [], [])
+    former = read_manifest(manifest_file) or InstallationManifest({}, {}, [], [])
     made = [str(one) for one in _missing(pieces, manifest_file)]
-    manifest = Manifest(
+    manifest = InstallationManifest(
         {str(path): _digest(content) for path, content in pieces.files.items()},
         {
             **former.blocks,
@@ -143,7 +145,10 @@ def install(pieces: Pieces, steps: list[Step], manifest_file: Path) -> None:
     if steps or manifest != former:
         write_manifest(manifest_file, manifest)
     for step in steps:
-        _write(_target(step.path) if step.change is Change.ADD else step.path, step.content or b"")
+        _write(
+            _target(step.path) if step.change is InstallAction.ADD else step.path,
+            step.content or b"",
+        )
 
 
 def _require_toml(path: Path, content: bytes, problem: str) -> None:
@@ -171,7 +176,7 @@ def _taken_out(content: bytes, inserted: str) -> bytes:
 # ------------------------------------------------------------------------------------- uninstalling
 
 
-def plan_uninstall(manifest: Manifest, kept_in: Path) -> list[Step]:
+def plan_uninstall(manifest: InstallationManifest, kept_in: Path) -> list[Step]:
     """Return the changes that undo the installation.
 
     Raises:
@@ -184,8 +189,8 @@ def plan_uninstall(manifest: Manifest, kept_in: Path) -> list[Step]:
         if content is None:
             continue
         if _digest(content) != digest:
-            steps.append(Step(Change.KEEP, path, content, kept_in / path.name))
-        steps.append(Step(Change.REMOVE, path, None))
+            steps.append(Step(InstallAction.KEEP, path, content, kept_in / path.name))
+        steps.append(Step(InstallAction.REMOVE, path, None))
     for name, inserted in manifest.blocks.items():
         path = Path(name)
         before = _read(_target(path))
@@ -205,17 +210,19 @@ def plan_uninstall(manifest: Manifest, kept_in: Path) -> list[Step]:
     return steps
 
 
-def _plan_removal(path: Path, before: bytes, after: bytes, manifest: Manifest) -> Iterator[Step]:
+def _plan_removal(
+    path: Path, before: bytes, after: bytes, manifest: InstallationManifest
+) -> Iterator[Step]:
     if after == before:
         return
     _require_writable(_target(path))
     if not after and str(path) in manifest.created:
-        yield Step(Change.REMOVE, path, None)
+        yield Step(InstallAction.REMOVE, path, None)
     else:
-        yield Step(Change.TAKE_OUT, path, after)
+        yield Step(InstallAction.TAKE_OUT, path, after)
 
 
-def uninstall(manifest: Manifest, steps: list[Step], manifest_file: Path) -> None:
+def uninstall(manifest: InstallationManifest, steps: list[Step], manifest_file: Path) -> None:
     """Make the planned changes; also remove folders that were created and are empty again.
 
     Raises:
@@ -224,10 +231,10 @@ def uninstall(manifest: Manifest, steps: list[Step], manifest_file: Path) -> Non
     """
     for step in steps:
         match step.change:
-            case Change.KEEP if step.kept is not None:
+            case InstallAction.KEEP if step.kept is not None:
                 make_durable_directory(OsFileSystem(), step.kept.parent)
                 _write(step.kept, step.content or b"")
-            case Change.REMOVE:
+            case InstallAction.REMOVE:
                 step.path.unlink(missing_ok=True)
             case _:
                 _write(_target(step.path), step.content or b"")

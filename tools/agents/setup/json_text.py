@@ -21,7 +21,7 @@ class NotJson(ValueError):
     """The text is not JSON, or does not have the shape that the members need."""
 
 
-class Node(NamedTuple):
+class JsonSpan(NamedTuple):
     """The place of a value in a text.
 
     Attributes:
@@ -34,10 +34,10 @@ class Node(NamedTuple):
     kind: str
     start: int
     end: int
-    items: tuple[tuple[str, int, Node], ...] = ()
+    items: tuple[tuple[str, int, JsonSpan], ...] = ()
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> JsonSpan:
     """Return the place of each value in a text.
 
     Raises:
@@ -54,7 +54,7 @@ def _skip(text: str, at: int) -> int:
     return at if found is None else found.end()
 
 
-def _value(text: str, at: int, depth: int) -> Node:
+def _value(text: str, at: int, depth: int) -> JsonSpan:
     first = text[at : at + 1]
     if depth > _MAX_DEPTH:
         raise NotJson("it is nested too deeply")
@@ -63,13 +63,13 @@ def _value(text: str, at: int, depth: int) -> Node:
     found = (_STRING if first == '"' else _SCALAR).match(text, at)
     if found is None:
         raise NotJson(f"no value at character {at}")
-    return Node(first, at, found.end())
+    return JsonSpan(first, at, found.end())
 
 
-def _container(text: str, start: int, depth: int) -> Node:
+def _container(text: str, start: int, depth: int) -> JsonSpan:
     kind = text[start]
     close = "}" if kind == "{" else "]"
-    items: list[tuple[str, int, Node]] = []
+    items: list[tuple[str, int, JsonSpan]] = []
     at = _skip(text, start + 1)
     while text[at : at + 1] != close:
         key, begin = "", at
@@ -86,7 +86,7 @@ def _container(text: str, start: int, depth: int) -> Node:
             at = _skip(text, at + 1)
         elif text[at : at + 1] != close:
             raise NotJson(f"neither a comma nor {close} at character {at}")
-    return Node(kind, start, at + 1, tuple(items))
+    return JsonSpan(kind, start, at + 1, tuple(items))
 
 
 def _string(quoted: str) -> str:
@@ -121,7 +121,7 @@ def put_in(text: str, wanted: Mapping[str, Any]) -> tuple[str, list[str]]:
     return text, [added.replace("\n", newline) for _, added in reversed(places)]
 
 
-def _places(text: str, node: Node, wanted: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+def _places(text: str, node: JsonSpan, wanted: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     there = {key: value for key, _, value in node.items}
     new = []
     for key, value in wanted.items():
@@ -138,7 +138,7 @@ def _places(text: str, node: Node, wanted: Mapping[str, Any]) -> Iterator[tuple[
         yield _place(text, node, new)
 
 
-def _place(text: str, node: Node, new: Sequence[tuple[str, Any]]) -> tuple[int, str]:
+def _place(text: str, node: JsonSpan, new: Sequence[tuple[str, Any]]) -> tuple[int, str]:
     """Return where new items are inserted, and the text to insert."""
     line = _indent(text, node.start)
     lines = [name + json.dumps(value, indent=2, ensure_ascii=False) for name, value in new]

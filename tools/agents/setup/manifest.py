@@ -18,7 +18,7 @@ _MAX_BYTES: Final = 4 * 1024 * 1024
 _VERSION: Final = 1
 
 
-class Manifest(NamedTuple):
+class InstallationManifest(NamedTuple):
     """The changes of one installation.
 
     Attributes:
@@ -36,7 +36,7 @@ class Manifest(NamedTuple):
     members: dict[str, list[str]] = {}  # noqa: RUF012 (never changed)
 
 
-def read_manifest(path: Path) -> Manifest | None:
+def read_manifest(path: Path) -> InstallationManifest | None:
     """Return the manifest, or None if there is none or it is not valid.
 
     Raises:
@@ -46,16 +46,18 @@ def read_manifest(path: Path) -> Manifest | None:
     found = object_of(data) if data else None
     if found is None or found.get("version") != _VERSION:
         return None
-    files, blocks, created, commands = (found.get(name) for name in Manifest._fields[:4])
+    files, blocks, created, commands = (
+        found.get(name) for name in InstallationManifest._fields[:4]
+    )
     members = found.get("members", {})
     if not (isinstance(files, dict) and isinstance(blocks, dict)):
         return None
     if not (isinstance(created, list) and isinstance(commands, list) and isinstance(members, dict)):
         return None
-    return Manifest(files, blocks, created, commands, members)
+    return InstallationManifest(files, blocks, created, commands, members)
 
 
-def write_manifest(path: Path, manifest: Manifest) -> None:
+def write_manifest(path: Path, manifest: InstallationManifest) -> None:
     """Save a manifest, before or after the installation.
 
     Raises:

@@ -24,8 +24,8 @@ from .process_owner import (
     MAX_LOCK_BYTES,
     OsProcesses,
     Owner,
+    OwnerVerdict,
     Processes,
-    Verdict,
     describe,
     judge,
     parse_owner,
@@ -229,11 +229,11 @@ class PidLock:
                 raise self._busy(seen)
 
     def _reason_to_break(
-        self, verdict: Verdict, seen: _LockFile, *, unchanged_s: float
+        self, verdict: OwnerVerdict, seen: _LockFile, *, unchanged_s: float
     ) -> str | None:
         if verdict.is_dead:
             return verdict.value
-        if verdict is Verdict.ALIVE:
+        if verdict is OwnerVerdict.ALIVE:
             owner = parse_owner(seen.content)
             ours = owner is not None and owner.token is not None
             return "its owner let go without removing it" if ours else None

@@ -24,7 +24,7 @@ _REUSE_SLACK_S: Final = 2.0
 boot whose own time is known only to the second."""
 
 
-class Verdict(StrEnum):
+class OwnerVerdict(StrEnum):
     """What is known about the owner of a lock file that another process made."""
 
     ALIVE = "alive"
@@ -38,7 +38,7 @@ class Verdict(StrEnum):
     @property
     def is_dead(self) -> bool:
         """Whether the owner has certainly ended."""
-        return self in {Verdict.DEAD, Verdict.REUSED, Verdict.REBOOTED}
+        return self in {OwnerVerdict.DEAD, OwnerVerdict.REUSED, OwnerVerdict.REBOOTED}
 
 
 class Processes(Protocol):
@@ -190,7 +190,7 @@ def owner_of(found: object) -> Owner | None:
     return Owner(pid, start, *texts) if all(isinstance(text, str) for text in texts) else None
 
 
-def judge(content: bytes, *, written_at: float, processes: Processes) -> Verdict:
+def judge(content: bytes, *, written_at: float, processes: Processes) -> OwnerVerdict:
     """Judge the owner of a lock file.
 
     Args:
@@ -199,42 +199,42 @@ def judge(content: bytes, *, written_at: float, processes: Processes) -> Verdict
         processes: The machine's processes.
     """
     if not content.strip():
-        return Verdict.EMPTY
+        return OwnerVerdict.EMPTY
     owner = parse_owner(content)
     if owner is None:
-        return Verdict.GARBAGE
+        return OwnerVerdict.GARBAGE
     if owner.machine is None:
         return _judge_pid(owner.pid, written_at, processes)
     return judge_owner(owner, processes=processes)
 
 
-def judge_owner(owner: Owner, *, processes: Processes) -> Verdict:
+def judge_owner(owner: Owner, *, processes: Processes) -> OwnerVerdict:
     """Judge an owner that names its machine."""
     machine, boot, namespace = processes.here
     if owner.machine != machine:
-        return Verdict.ELSEWHERE
+        return OwnerVerdict.ELSEWHERE
     if owner.boot != boot:
-        return Verdict.REBOOTED
-    return _judge_here(owner, processes) if owner.namespace == namespace else Verdict.ELSEWHERE
+        return OwnerVerdict.REBOOTED
+    return _judge_here(owner, processes) if owner.namespace == namespace else OwnerVerdict.ELSEWHERE
 
 
-def _judge_pid(pid: int, written_at: float, processes: Processes) -> Verdict:
+def _judge_pid(pid: int, written_at: float, processes: Processes) -> OwnerVerdict:
     began = processes.start_moment(pid)
     if began is None:
-        return Verdict.DEAD
-    return Verdict.REUSED if began > written_at + _REUSE_SLACK_S else Verdict.ALIVE
+        return OwnerVerdict.DEAD
+    return OwnerVerdict.REUSED if began > written_at + _REUSE_SLACK_S else OwnerVerdict.ALIVE
 
 
-def _judge_here(owner: Owner, processes: Processes) -> Verdict:
+def _judge_here(owner: Owner, processes: Processes) -> OwnerVerdict:
     start = processes.start_time(owner.pid)
     if start is None:
-        return Verdict.DEAD
+        return OwnerVerdict.DEAD
     if owner.start_time is not None and start != owner.start_time:
-        return Verdict.REUSED
-    return Verdict.ALIVE
+        return OwnerVerdict.REUSED
+    return OwnerVerdict.ALIVE
 
 
-def describe(content: bytes, verdict: Verdict) -> str:
+def describe(content: bytes, verdict: OwnerVerdict) -> str:
     """Describe the owner of a lock file for a person."""
     owner = parse_owner(content)
     if owner is None:

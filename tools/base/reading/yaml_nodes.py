@@ -30,7 +30,7 @@ _NO_CALLS: Final[MappingType[str, Any]] = MappingProxyType({})
 _T = TypeVar("_T")
 
 
-class _Enough(Exception):
+class _ReadingStopped(Exception):
     """Reading stopped; the collected faults say why."""
 
 
@@ -104,7 +104,7 @@ def _read(text: str, faults: Faults, make: Callable[[Node], _T | None], **form: 
         return None
     try:
         return make(_Composer(yaml, loader.get_event, faults, **form).document())
-    except _Enough:
+    except _ReadingStopped:
         pass  # the collected faults are sufficient
     except yaml.YAMLError as error:
         _add_syntax_fault(faults, error)
@@ -158,7 +158,7 @@ class _Composer:
             return Refused(line)
         if depth > self._max_depth:
             self._fault(line, f"nested deeper than a {self._what} ever is")
-            raise _Enough
+            raise _ReadingStopped
         anchor, tag = event.anchor, event.tag  # type: ignore[attr-defined]  # all others have both
         if anchor is not None:
             self._fault(line, "an anchor (&); spell things out where they are needed")
@@ -197,11 +197,11 @@ class _Composer:
         if self._max_width is not None and count >= self._max_width:
             said = f"more than {self._max_width:,} fields or items; a {self._what} has fewer"
             self._fault(node.line, said)
-            raise _Enough
+            raise _ReadingStopped
 
     def _stop_after_enough(self) -> None:
         if self._faults.is_full:
-            raise _Enough
+            raise _ReadingStopped
 
     def _mapping(self, line: int, depth: int) -> MappingNode:
         fields = MappingNode(line)

@@ -49,7 +49,7 @@ _REPEATS = 3
 
 
 @frozen
-class Outside:
+class CliEnvironment:
     """The clocks, the pause and the executors of phases and gates; replaceable.
 
     Attributes:
@@ -91,7 +91,7 @@ class Cli:
     output: Output
     verbose: bool = False
     objects_url: str | None = None
-    outside: Outside = field(factory=Outside)
+    outside: CliEnvironment = field(factory=CliEnvironment)
     base_given: bool = True
     configured: Configuration | AgentForgeError | None = None
     store_url: str | None = field(default=None, repr=False)

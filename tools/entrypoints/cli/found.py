@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.text import Text
 
 from ... import harness
-from ...base.search_words import Passage, Place, SearchWords
+from ...base.search_words import Passage, SearchWords, TextSource
 from ...harness.views.session_search import SessionMatch
 from .context import Cli
 from .output.documents import error_document, selected, summary_document, unreadable_document
@@ -18,7 +18,7 @@ from .output.text import age_text, first_line, safe, shorten
 if TYPE_CHECKING:
     from ...questions import QuestionSessions
     from ...questions.listing import QuestionMatch
-    from ...wiring.searching import Found
+    from ...wiring.searching import SearchResult
 
 _MARK: Final = "bold magenta"
 _GOAL_CHARS: Final = 100
@@ -26,7 +26,7 @@ _PLACE_WIDTH: Final = 12
 
 
 def show_found(
-    cli: Cli, found: Found, manager: harness.SessionManager, questions: QuestionSessions
+    cli: Cli, found: SearchResult, manager: harness.SessionManager, questions: QuestionSessions
 ) -> None:
     """Write each result with its passages; a terminal shows the words in colour."""
     now = cli.outside.clock()
@@ -49,7 +49,7 @@ def _session_lines(one: SessionMatch, manager: harness.SessionManager, now: date
         line.append(f"  {safe(text)}")
     shown = {passage.place for passage in one.passages}
     name = head.title or first_line(one.goal)
-    if not name or Place.TITLE in shown or (not head.title and Place.GOAL in shown):
+    if not name or TextSource.TITLE in shown or (not head.title and TextSource.GOAL in shown):
         return [line]
     return [line, words(f"  {shorten(name, _GOAL_CHARS)}", "dim")]
 
@@ -72,7 +72,10 @@ def _passage_line(passage: Passage) -> Text:
 
 
 def found_document(
-    found: Found, asked: SearchWords, manager: harness.SessionManager, questions: QuestionSessions
+    found: SearchResult,
+    asked: SearchWords,
+    manager: harness.SessionManager,
+    questions: QuestionSessions,
 ) -> dict[str, Any]:
     """Return the results as a JSON document."""
     return {

@@ -15,11 +15,11 @@ import typer
 
 from ...base.data_folder import configuration_folder, find_data_folder
 from ...base.errors import AgentForgeError
-from .context import BASE_VARIABLE, OBJECTS_VARIABLE, STORE_VARIABLE, Cli, Outside
+from .context import BASE_VARIABLE, OBJECTS_VARIABLE, STORE_VARIABLE, Cli, CliEnvironment
 from .default_sessions import default_base
 from .on_demand import GroupOnDemand, commands_in
 from .options import flag, misuse, option
-from .output.errors import ExitCode, GuestExit, Interrupted, OutputLost, epilog, exit_code_of
+from .output.errors import ExitCode, GuestExitCode, Interrupted, OutputLost, epilog, exit_code_of
 from .output.output import Output, discard, public_fields, remark
 from .output.text import counted_of, safe_lines
 
@@ -146,7 +146,7 @@ def _global_options(
         raise misuse("--base", "the path is empty")
     if store == "":
         raise misuse("--store", "the address is empty")
-    outside = context.obj if isinstance(context.obj, Outside) else Outside()
+    outside = context.obj if isinstance(context.obj, CliEnvironment) else CliEnvironment()
     color = not (no_color or os.environ.get("NO_COLOR"))
     output = Output(json=as_json, color=color)
     configured = _configured()
@@ -204,7 +204,7 @@ def _configured() -> Configuration | AgentForgeError | None:
 # -------------------------------------------------------------------------------- the boundary
 
 
-def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
+def run(arguments: Sequence[str], outside: CliEnvironment | None = None) -> int:
     """Run one command line and return its exit code.
 
     Reports every error itself: as one line that says what to do or, with `--json`, as JSON.
@@ -220,7 +220,7 @@ def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
             args=list(arguments), prog_name=_NAME, standalone_mode=False, obj=outside
         )
         code = value if isinstance(value, int) else ExitCode.OK
-        if code == ExitCode.INTERRUPTED and not isinstance(code, GuestExit):
+        if code == ExitCode.INTERRUPTED and not isinstance(code, GuestExitCode):
             _report_error(Interrupted(), as_json=as_json)  # how the framework reports Ctrl-C
     except (KeyboardInterrupt, typer.Abort):
         code = _report_error(Interrupted(), as_json=as_json)

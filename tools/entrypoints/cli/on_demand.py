@@ -50,7 +50,7 @@ class ListedCommand(NamedTuple):
     text: str
 
 
-class _Commands(Mapping[str, Any]):
+class _CommandTable(Mapping[str, Any]):
     """Commands by name, in the order of the help; each is built on first access."""
 
     def __init__(self, group: str, listed: Mapping[str, ListedCommand]) -> None:
@@ -96,7 +96,7 @@ class GroupOnDemand(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self._on_demand = _Commands(self.group, self.listed)
+        self._on_demand = _CommandTable(self.group, self.listed)
         self.commands = cast("MutableMapping[str, Any]", self._on_demand)
 
     def get_params(self, ctx: Any) -> Any:

@@ -36,7 +36,7 @@ class Pack:
 
 
 @frozen
-class Place:
+class PackPlace:
     """The place where a session's workspace was used last.
 
     Attributes:
@@ -98,11 +98,11 @@ class PackIndex(Protocol):
         """
         ...
 
-    def place(self, session_id: str) -> Place | None:
+    def place(self, session_id: str) -> PackPlace | None:
         """Return the session's last place, or None if it has none."""
         ...
 
-    def take_up(self, session_id: str, place: str, host: str, *, former: Place | None) -> bool:
+    def take_up(self, session_id: str, place: str, host: str, *, former: PackPlace | None) -> bool:
         """Make `place` the session's place.
 
         Args:

@@ -26,7 +26,7 @@ from ...base.files import FileSystem, OsFileSystem, make_durable_directory
 from ...repository.snapshots.snapshots import NewPack, Snapshots
 from . import ObjectStore, StoredObject, fetch_checked
 from .objects import sha256_of
-from .pack_index import Pack, PackIndex, PackKind, Place
+from .pack_index import Pack, PackIndex, PackKind, PackPlace
 from .place import place_of
 
 COLLECTED_AFTER_S: Final = 86_400.0
@@ -103,11 +103,11 @@ class WorkspacePacks:
 
     # ----------------------------------------------------------------------------- ownership
 
-    def is_last(self, place: Place | None) -> bool:
+    def is_last(self, place: PackPlace | None) -> bool:
         """Return whether this place is a session's last one, or it has none yet."""
         return place is None or place.place == self.here
 
-    def take_up(self, session_id: str, former: Place | None) -> None:
+    def take_up(self, session_id: str, former: PackPlace | None) -> None:
         """Make this place the session's place.
 
         Raises:
@@ -265,7 +265,7 @@ class WorkspacePacks:
         return f"{self.index.space}/{session_id}/{digest}.pack"
 
     def refusal(
-        self, session_id: str, place: Place | None, reason: str | None = None
+        self, session_id: str, place: PackPlace | None, reason: str | None = None
     ) -> WorkspaceElsewhere:
         """Return why a session's files are not available here; by default, no store has them."""
         if reason is None and self._objects is None:

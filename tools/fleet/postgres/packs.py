@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Final
 
-from ..objects.pack_index import Pack, PackKind, Place
+from ..objects.pack_index import Pack, PackKind, PackPlace
 from .database import Connection, OnDatabase, advisory_key
 
 _ADD: Final = (
@@ -74,15 +74,15 @@ class PostgresPacks(OnDatabase):
             _add(connection, session_id, pack)
         return True
 
-    def place(self, session_id: str) -> Place | None:
+    def place(self, session_id: str) -> PackPlace | None:
         """Return the session's last place; see `PackIndex`."""
         row = self._database.one(
             "select place, host, turn from agentforge.session_places where session_id = %s",
             (session_id,),
         )
-        return None if row is None else Place(*row)
+        return None if row is None else PackPlace(*row)
 
-    def take_up(self, session_id: str, place: str, host: str, *, former: Place | None) -> bool:
+    def take_up(self, session_id: str, place: str, host: str, *, former: PackPlace | None) -> bool:
         """Make `place` the session's place; see `PackIndex`."""
         if former is None:
             row = self._database.one(

@@ -18,7 +18,7 @@ from psycopg.errors import LockNotAvailable
 from ...base.event_log import get_logger
 from ...base.identifiers import is_session_id
 from ...base.question import QuestionError
-from ...prune import Outside
+from ...prune import PruneEnvironment
 from ...questions.disk_errors import SessionBusy
 from ...questions.domain import (
     CleanupResult,
@@ -47,7 +47,7 @@ from ...questions.files.documents import (
     missing_session,
     new_documents,
 )
-from ...questions.repository import OnChange, Room
+from ...questions.repository import OnChange, WaitingLimit
 from ...questions.rules import QuestionsConfig
 from ...questions.session_status import SessionStatus
 from ...questions.waiting.change_feed import SessionFollower
@@ -141,7 +141,7 @@ class PostgresQuestions:
 
     # -------------------------------------------------------------------------------- one session
 
-    def publish(self, request: SessionRequest, record: StatusRecord, *, room: Room) -> None:
+    def publish(self, request: SessionRequest, record: StatusRecord, *, room: WaitingLimit) -> None:
         """Create a session, complete at once; see `QuestionRepository`."""
         session_id = check_session_id(request.session_id)
         values = {
@@ -298,7 +298,7 @@ class PostgresQuestions:
         """Return the waiting sessions with the numbers of their last changes."""
         return tuple(self.signatures({SessionStatus.PENDING}).items())
 
-    def cleanup(self, config: QuestionsConfig, outside: Outside) -> CleanupResult:
+    def cleanup(self, config: QuestionsConfig, outside: PruneEnvironment) -> CleanupResult:
         """Delete sessions past their retention time; see `QuestionRepository`.
 
         Sessions that are being changed are left for the next time.

@@ -33,7 +33,7 @@ from ...harness.session_layout import (
 )
 from ...harness.store.session_deletion import held_idle
 from ...harness.submission import Submission
-from ...prune import Outside, RetentionPolicy, prune
+from ...prune import PruneEnvironment, RetentionPolicy, prune
 from .database import Database
 from .packs import PostgresPacks
 from .questions import PostgresQuestions
@@ -186,7 +186,7 @@ class PostgresStore(PostgresSessions):
             RetentionPolicy(max_age_hours=days * 24),
             dry_run=dry_run,
             observer=CleanUpEvents(),
-            outside=Outside(fs=self._fs, clock=clock),
+            outside=PruneEnvironment(fs=self._fs, clock=clock),
         )
         return result.deleted_sessions
 

@@ -43,7 +43,7 @@ from .session_states import SessionState
 from .token_budget import TokenBudget
 
 
-class Kind(Enum):
+class FieldKind(Enum):
     """The type of a field's value."""
 
     ID = "a session's id"
@@ -77,7 +77,7 @@ class Field(NamedTuple):
     """
 
     name: str
-    kind: Kind
+    kind: FieldKind
     required: bool = True
     nullable: bool = False
     default: Any = None
@@ -87,58 +87,58 @@ class Field(NamedTuple):
     other: str | None = None
 
 
-def _optional(name: str, kind: Kind, most: int | None = None) -> Field:
+def _optional(name: str, kind: FieldKind, most: int | None = None) -> Field:
     return Field(name, kind, required=False, nullable=True, most=most)
 
 
-_PHASE: Final = _optional("phase", Kind.NAME, MAX_NAME_CHARS)
+_PHASE: Final = _optional("phase", FieldKind.NAME, MAX_NAME_CHARS)
 
 SESSION: Final = (
-    Field("session_id", Kind.ID),
-    _optional("parent_id", Kind.ID),
-    _optional("title", Kind.NAME, MAX_NAME_CHARS),
-    Field("tags", Kind.TAGS, required=False, default=()),
-    Field("revision", Kind.COUNT, required=False, default=1),
-    Field("state", Kind.STATE),
-    _optional("workflow_type", Kind.NAME, MAX_NAME_CHARS),
-    _optional("current_phase", Kind.NAME, MAX_NAME_CHARS),
-    Field("attempt_number", Kind.COUNT, required=False, default=1, least=1),
-    Field("created_at", Kind.TIME),
-    Field("updated_at", Kind.TIME),
-    _optional("completed_at", Kind.TIME),
-    Field("token_budget", Kind.BUDGET),
-    _optional("goal", Kind.TEXT, MAX_GOAL_CHARS),
-    Field("metadata", Kind.DATA, required=False, default=NO_METADATA, bounds=METADATA_BOUNDS),
+    Field("session_id", FieldKind.ID),
+    _optional("parent_id", FieldKind.ID),
+    _optional("title", FieldKind.NAME, MAX_NAME_CHARS),
+    Field("tags", FieldKind.TAGS, required=False, default=()),
+    Field("revision", FieldKind.COUNT, required=False, default=1),
+    Field("state", FieldKind.STATE),
+    _optional("workflow_type", FieldKind.NAME, MAX_NAME_CHARS),
+    _optional("current_phase", FieldKind.NAME, MAX_NAME_CHARS),
+    Field("attempt_number", FieldKind.COUNT, required=False, default=1, least=1),
+    Field("created_at", FieldKind.TIME),
+    Field("updated_at", FieldKind.TIME),
+    _optional("completed_at", FieldKind.TIME),
+    Field("token_budget", FieldKind.BUDGET),
+    _optional("goal", FieldKind.TEXT, MAX_GOAL_CHARS),
+    Field("metadata", FieldKind.DATA, required=False, default=NO_METADATA, bounds=METADATA_BOUNDS),
     Field(
         "workflow_state",
-        Kind.DATA,
+        FieldKind.DATA,
         required=False,
         default=NO_WORKFLOW_STATE,
         bounds=WORKFLOW_STATE_BOUNDS,
     ),
-    Field("artifacts", Kind.ARTIFACTS, required=False, default=()),
-    Field("history", Kind.HISTORY),
+    Field("artifacts", FieldKind.ARTIFACTS, required=False, default=()),
+    Field("history", FieldKind.HISTORY),
 )
 BUDGET: Final = (
-    Field("total_budget", Kind.COUNT, least=1, other="total"),
-    Field("tokens_used", Kind.COUNT, other="used"),
+    Field("total_budget", FieldKind.COUNT, least=1, other="total"),
+    Field("tokens_used", FieldKind.COUNT, other="used"),
 )
 ARTIFACT: Final = (
-    Field("path", Kind.PATH, most=MAX_PATH_CHARS),
-    Field("artifact_type", Kind.CHANGE),
-    Field("timestamp", Kind.TIME),
+    Field("path", FieldKind.PATH, most=MAX_PATH_CHARS),
+    Field("artifact_type", FieldKind.CHANGE),
+    Field("timestamp", FieldKind.TIME),
     _PHASE,
 )
 ENTRY: Final = (
-    Field("timestamp", Kind.TIME),
-    Field("action", Kind.NAME, most=MAX_NAME_CHARS),
+    Field("timestamp", FieldKind.TIME),
+    Field("action", FieldKind.NAME, most=MAX_NAME_CHARS),
     _PHASE,
-    _optional("details", Kind.TEXT),
-    Field("data", Kind.DATA, required=False, default=NO_DATA, bounds=ENTRY_BOUNDS),
+    _optional("details", FieldKind.TEXT),
+    Field("data", FieldKind.DATA, required=False, default=NO_DATA, bounds=ENTRY_BOUNDS),
 )
-CHOICES: Final[Mapping[Kind, tuple[str, ...]]] = {
-    Kind.STATE: tuple(state.value for state in SessionState),
-    Kind.CHANGE: ARTIFACT_TYPES,
+CHOICES: Final[Mapping[FieldKind, tuple[str, ...]]] = {
+    FieldKind.STATE: tuple(state.value for state in SessionState),
+    FieldKind.CHANGE: ARTIFACT_TYPES,
 }
 
 
@@ -163,24 +163,24 @@ def _budget_fault(value: object) -> list[str]:
 def _check_of(field: Field) -> Callable[[Any], list[str]]:
     """Return the check for a field's values; nulls of a nullable field never reach it."""
     name, kind = field.name, field.kind
-    checks: Mapping[Kind, Callable[[Any], list[str]]] = {
-        Kind.ID: partial(_id_fault, name),
-        Kind.NAME: partial(name_fault, name, optional=False),
-        Kind.TEXT: partial(text_fault, name, optional=False, limit=field.most),
-        Kind.TAGS: tags_fault,
-        Kind.COUNT: partial(count_fault, name, least=field.least),
-        Kind.TIME: partial(time_fault, name),
-        Kind.STATE: _state_fault,
-        Kind.BUDGET: _budget_fault,
-        Kind.DATA: partial(data_fault, name),
-        Kind.ARTIFACTS: partial(list_fault, name),
-        Kind.HISTORY: partial(list_fault, name),
+    checks: Mapping[FieldKind, Callable[[Any], list[str]]] = {
+        FieldKind.ID: partial(_id_fault, name),
+        FieldKind.NAME: partial(name_fault, name, optional=False),
+        FieldKind.TEXT: partial(text_fault, name, optional=False, limit=field.most),
+        FieldKind.TAGS: tags_fault,
+        FieldKind.COUNT: partial(count_fault, name, least=field.least),
+        FieldKind.TIME: partial(time_fault, name),
+        FieldKind.STATE: _state_fault,
+        FieldKind.BUDGET: _budget_fault,
+        FieldKind.DATA: partial(data_fault, name),
+        FieldKind.ARTIFACTS: partial(list_fault, name),
+        FieldKind.HISTORY: partial(list_fault, name),
     }
     return checks[kind]
 
 
 _CHECKS: Final = tuple((one.nullable, _check_of(one)) for one in SESSION)
-_BUDGET_AT: Final = [one.kind for one in SESSION].index(Kind.BUDGET)
+_BUDGET_AT: Final = [one.kind for one in SESSION].index(FieldKind.BUDGET)
 field_values: Final = attrgetter(*[one.name for one in SESSION])
 """Return the values of a session's fields, in table order."""
 
@@ -209,11 +209,11 @@ def as_json(field: Field, value: Any) -> Any:
 
 def as_column(field: Field, value: Any) -> Any:
     """Return a field's value for a database column."""
-    if field.kind is Kind.STATE:
+    if field.kind is FieldKind.STATE:
         return value.value
-    if field.kind is Kind.COUNT:
+    if field.kind is FieldKind.COUNT:
         return int(value)
-    return list(value) if field.kind is Kind.TAGS else value
+    return list(value) if field.kind is FieldKind.TAGS else value
 
 
 def _same(value: Any) -> Any:
@@ -232,12 +232,12 @@ def _all(values: list[Any]) -> list[dict[str, Any]]:
     return [one.to_dict() for one in values]
 
 
-_AS_JSON: Final[Mapping[Kind, Callable[[Any], Any]]] = {
-    Kind.TAGS: list,
-    Kind.TIME: time_text,
-    Kind.STATE: lambda state: state.value,
-    Kind.BUDGET: _budget,
-    Kind.DATA: thawed,
-    Kind.ARTIFACTS: _all,
-    Kind.HISTORY: _all,
+_AS_JSON: Final[Mapping[FieldKind, Callable[[Any], Any]]] = {
+    FieldKind.TAGS: list,
+    FieldKind.TIME: time_text,
+    FieldKind.STATE: lambda state: state.value,
+    FieldKind.BUDGET: _budget,
+    FieldKind.DATA: thawed,
+    FieldKind.ARTIFACTS: _all,
+    FieldKind.HISTORY: _all,
 }

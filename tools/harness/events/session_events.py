@@ -34,7 +34,7 @@ class SessionStep(NamedTuple):
     tokens: int
 
 
-class _Place(NamedTuple):
+class _EventPlace(NamedTuple):
     """A session and its phase and attempt at an event; all None if it concerns no session."""
 
     session_id: str | None
@@ -86,7 +86,7 @@ class SessionEvents:
                 step belong to the session as it is now.
         """
         state = session.state if came_from is None else came_from
-        budget: list[tuple[_Place, BudgetCrossed, datetime]] = []
+        budget: list[tuple[_EventPlace, BudgetCrossed, datetime]] = []
         now, taken = _place(session), 0
         for number, entry in enumerate(session.history[since:], since + 1):
             event = entry.event
@@ -105,7 +105,7 @@ class SessionEvents:
             self._tell(place, crossed, at)
 
     def _added(
-        self, place: _Place, entry: SessionHistory, what: Occurrence, state: SessionState
+        self, place: _EventPlace, entry: SessionHistory, what: Occurrence, state: SessionState
     ) -> SessionState:
         """Report an entry's event; return the session's state after it."""
         operation = _OPERATIONS.get(type(what))
@@ -137,7 +137,7 @@ class SessionEvents:
 
     # ------------------------------------------------------------------------- log and observers
 
-    def _tell(self, place: _Place, what: Occurrence, at: datetime | None = None) -> None:
+    def _tell(self, place: _EventPlace, what: Occurrence, at: datetime | None = None) -> None:
         where: dict[str, Any] = {}
         if place.session_id is not None:
             where["session_id"] = place.session_id
@@ -148,7 +148,7 @@ class SessionEvents:
         getattr(self.log, what.level)(what.log_name, **where, **logged(what))
         self._observe(place, what, at)
 
-    def _observe(self, place: _Place, what: Occurrence, at: datetime | None) -> None:
+    def _observe(self, place: _EventPlace, what: Occurrence, at: datetime | None) -> None:
         if self._observers:  # only they need the time
             at = self._clock() if at is None else at
             self._notify(SessionEvent(**place._asdict(), at=at, what=what))
@@ -179,7 +179,7 @@ class SessionEvents:
                 )
 
 
-def _place(session: SessionContext | str | None) -> _Place:
+def _place(session: SessionContext | str | None) -> _EventPlace:
     if isinstance(session, SessionContext):
-        return _Place(session.session_id, session.current_phase, session.attempt_number)
-    return _Place(session)
+        return _EventPlace(session.session_id, session.current_phase, session.attempt_number)
+    return _EventPlace(session)

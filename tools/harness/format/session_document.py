@@ -28,7 +28,7 @@ from ...base.reading.nodes import (
     describe,
 )
 from ...base.reading.yaml_nodes import read_document
-from ..domain.session_fields import ARTIFACT, BUDGET, CHOICES, ENTRY, SESSION, Field, Kind
+from ..domain.session_fields import ARTIFACT, BUDGET, CHOICES, ENTRY, SESSION, Field, FieldKind
 from ..errors import SessionCorrupted, UnsupportedSchema
 from ..session_domain import (
     MAX_COUNT,
@@ -92,7 +92,7 @@ def session_from_dict(document: object) -> SessionContext:
     Raises:
         InvalidSession: The document is invalid; every fault is listed.
     """
-    reader = _Reader()
+    reader = _SessionReader()
     fields = Fields(document, "", reader.faults, expected="the fields of a session")
     version = _version_of(fields.take("schema_version", required=True))
     if fields.has("schema_version") and (version is None or version[0] != SCHEMA_VERSION):
@@ -110,7 +110,7 @@ def _version_of(node: Node) -> tuple[int, int] | None:
     return None if found is None else (int(found[1]), min(int(found[2] or 0), MAX_COUNT))
 
 
-class _Reader:
+class _SessionReader:
     """Builds a session from a mapping that has all of its fields.
 
     Attributes:
@@ -119,16 +119,18 @@ class _Reader:
 
     def __init__(self) -> None:
         self.faults = Faults()
-        self._readers: Mapping[Kind, Callable[[Fields, Field], Any]] = {
-            Kind.TAGS: lambda fields, one: self.tags(fields, one.name),
-            Kind.COUNT: _count,
-            Kind.TIME: lambda fields, one: fields.read(one.name, "a time in ISO 8601", as_time),
-            Kind.CHANGE: _choice,
-            Kind.STATE: _state,
-            Kind.DATA: _data,
-            Kind.BUDGET: lambda fields, one: self.budget(fields.inner(one.name)),
-            Kind.ARTIFACTS: lambda fields, one: self.items(fields, one.name, self.artifact),
-            Kind.HISTORY: lambda fields, one: self.items(fields, one.name, self.entry),
+        self._readers: Mapping[FieldKind, Callable[[Fields, Field], Any]] = {
+            FieldKind.TAGS: lambda fields, one: self.tags(fields, one.name),
+            FieldKind.COUNT: _count,
+            FieldKind.TIME: lambda fields, one: fields.read(
+                one.name, "a time in ISO 8601", as_time
+            ),
+            FieldKind.CHANGE: _choice,
+            FieldKind.STATE: _state,
+            FieldKind.DATA: _data,
+            FieldKind.BUDGET: lambda fields, one: self.budget(fields.inner(one.name)),
+            FieldKind.ARTIFACTS: lambda fields, one: self.items(fields, one.name, self.artifact),
+            FieldKind.HISTORY: lambda fields, one: self.items(fields, one.name, self.entry),
         }
 
     def must_have(self, field: Field) -> bool:
@@ -211,7 +213,7 @@ class _Reader:
             self.faults.add("", f"{where}{fault}", fields.line_of(name))
 
 
-class _FileReader(_Reader):
+class _FileReader(_SessionReader):
     """Builds a session from the YAML nodes of a file, of any minor version.
 
     Attributes:
@@ -288,7 +290,7 @@ class _FileReader(_Reader):
 
 def _is_refused(value: Any, field: Field) -> bool:
     """Return whether a value, or an item of it, already has a fault."""
-    if field.kind in {Kind.ARTIFACTS, Kind.HISTORY} and value is not None:
+    if field.kind in {FieldKind.ARTIFACTS, FieldKind.HISTORY} and value is not None:
         return any(one is None for one in value)
     return value is None and not field.nullable
 

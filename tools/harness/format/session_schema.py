@@ -10,7 +10,7 @@ from typing import Any, Final, get_args, get_origin
 from ..domain.history_events import EVENTS, GateJudged, PersonAnswer
 from ..domain.session_checks import MAX_COUNT, MAX_NAME_CHARS, MAX_PATH_CHARS
 from ..domain.session_data import MAX_TAG_CHARS, MAX_TAGS
-from ..domain.session_fields import ARTIFACT, BUDGET, CHOICES, ENTRY, SESSION, Field, Kind
+from ..domain.session_fields import ARTIFACT, BUDGET, CHOICES, ENTRY, SESSION, Field, FieldKind
 from ..domain.session_states import SessionState
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -70,35 +70,40 @@ def _list_of(item: _Schema) -> _Schema:
     return {"type": "array", "items": item}
 
 
-_KINDS: Final[Mapping[Kind, _Schema]] = {
-    Kind.ID: _ref("session_id"),
-    Kind.NAME: _ref("name"),
-    Kind.TEXT: {"type": "string"},
-    Kind.PATH: {"type": "string", "minLength": 1, "maxLength": MAX_PATH_CHARS, "pattern": _PATH},
-    Kind.TIME: _ref("time"),
-    Kind.TAGS: {
+_KINDS: Final[Mapping[FieldKind, _Schema]] = {
+    FieldKind.ID: _ref("session_id"),
+    FieldKind.NAME: _ref("name"),
+    FieldKind.TEXT: {"type": "string"},
+    FieldKind.PATH: {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": MAX_PATH_CHARS,
+        "pattern": _PATH,
+    },
+    FieldKind.TIME: _ref("time"),
+    FieldKind.TAGS: {
         "type": "array",
         "maxItems": MAX_TAGS,
         "uniqueItems": True,
         "items": {"type": "string", "maxLength": MAX_TAG_CHARS, "pattern": _TAG},
     },
     **{kind: {"enum": list(words)} for kind, words in CHOICES.items()},
-    Kind.ARTIFACTS: _list_of(_ref("artifact")),
-    Kind.HISTORY: {**_list_of(_ref("entry")), "minItems": 1},
+    FieldKind.ARTIFACTS: _list_of(_ref("artifact")),
+    FieldKind.HISTORY: {**_list_of(_ref("entry")), "minItems": 1},
 }
 
 
 def _field_schema(field: Field) -> _Schema:
     """Return the schema of a field of the table."""
-    if field.kind is Kind.COUNT:
+    if field.kind is FieldKind.COUNT:
         return {"type": "integer", "minimum": field.least, "maximum": MAX_COUNT}
-    if field.kind is Kind.BUDGET:
+    if field.kind is FieldKind.BUDGET:
         return _budget_schema()
     if field.bounds is not None:
         names = {"maxLength": field.bounds.key_chars}
         return {"type": "object", "maxProperties": field.bounds.fields, "propertyNames": names}
     found = dict(_KINDS[field.kind])
-    if field.kind is Kind.TEXT and field.most is not None:
+    if field.kind is FieldKind.TEXT and field.most is not None:
         found["maxLength"] = field.most
     return _optional(found) if field.nullable else found
 

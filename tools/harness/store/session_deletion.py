@@ -28,7 +28,7 @@ from ...base.files import (
 )
 from ...base.files.filesystem import close_reader
 from ...base.files.tree_removal import DISCARDED_PREFIX
-from ...prune import Outside, PruneBusy, PruneError
+from ...prune import PruneBusy, PruneEnvironment, PruneError
 from ...prune.audit_log import AuditLog
 from ...prune.removal.private_directory import PRIVATE, opened_root
 from ...prune.removal.session_lock import MOMENT_S, hold
@@ -50,7 +50,7 @@ class SessionDeletion:
     """
 
     base: Path
-    outside: Outside
+    outside: PruneEnvironment
     lock_timeout_s: float
     sweep: Callable[[int], None]
 

@@ -59,7 +59,7 @@ class SessionOrder(StrEnum):
         return _RULES[self].position(head)
 
 
-class _Rule(NamedTuple):
+class _OrderRule(NamedTuple):
     """An order's rule: a session's position, whether that is a count, and the direction."""
 
     position: Callable[[SessionHead], Position]
@@ -71,16 +71,16 @@ def _left(head: SessionHead) -> int:
     return head.total_budget - head.tokens_used
 
 
-_RULES: Final[Mapping[SessionOrder, _Rule]] = {
-    SessionOrder.LAST_CHANGED: _Rule(attrgetter("updated_at"), descends=True),
-    SessionOrder.FIRST_CHANGED: _Rule(attrgetter("updated_at")),
-    SessionOrder.LAST_CREATED: _Rule(attrgetter("created_at"), descends=True),
-    SessionOrder.FIRST_CREATED: _Rule(attrgetter("created_at")),
-    SessionOrder.LEAST_LEFT: _Rule(_left, by_count=True),
-    SessionOrder.MOST_LEFT: _Rule(_left, by_count=True, descends=True),
-    SessionOrder.MOST_SPENT: _Rule(attrgetter("tokens_used"), by_count=True, descends=True),
-    SessionOrder.LEAST_SPENT: _Rule(attrgetter("tokens_used"), by_count=True),
-    SessionOrder.ID: _Rule(lambda head: None),  # noqa: ARG005
+_RULES: Final[Mapping[SessionOrder, _OrderRule]] = {
+    SessionOrder.LAST_CHANGED: _OrderRule(attrgetter("updated_at"), descends=True),
+    SessionOrder.FIRST_CHANGED: _OrderRule(attrgetter("updated_at")),
+    SessionOrder.LAST_CREATED: _OrderRule(attrgetter("created_at"), descends=True),
+    SessionOrder.FIRST_CREATED: _OrderRule(attrgetter("created_at")),
+    SessionOrder.LEAST_LEFT: _OrderRule(_left, by_count=True),
+    SessionOrder.MOST_LEFT: _OrderRule(_left, by_count=True, descends=True),
+    SessionOrder.MOST_SPENT: _OrderRule(attrgetter("tokens_used"), by_count=True, descends=True),
+    SessionOrder.LEAST_SPENT: _OrderRule(attrgetter("tokens_used"), by_count=True),
+    SessionOrder.ID: _OrderRule(lambda head: None),  # noqa: ARG005
 }
 _MAX_COUNT: Final = 2**63 - 1
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import frozen
 
-from ...base.search_words import Passage, Place, SearchedText, SearchWords, find_passages
+from ...base.search_words import Passage, SearchedText, SearchWords, TextSource, find_passages
 from ..domain.session_entries import SessionHistory
 from ..errors import SessionCorrupted
 from ..session_domain import SessionContext
@@ -59,16 +59,16 @@ class SessionMatches:
 def searched_texts(session: SessionContext) -> Iterator[SearchedText]:
     """Yield the searched texts of a session, the most significant first."""
     if session.title is not None:
-        yield SearchedText(Place.TITLE, session.title)
+        yield SearchedText(TextSource.TITLE, session.title)
     if session.goal is not None:
-        yield SearchedText(Place.GOAL, session.goal)
+        yield SearchedText(TextSource.GOAL, session.goal)
     for number in range(len(session.history) - 1, -1, -1):
         entry = session.history[number]
         for text in _texts_of(entry):
-            yield SearchedText(Place.HISTORY, text, number, entry.timestamp)
+            yield SearchedText(TextSource.HISTORY, text, number, entry.timestamp)
     for number in range(len(session.artifacts) - 1, -1, -1):
         one = session.artifacts[number]
-        yield SearchedText(Place.ARTIFACT, one.path, number, one.timestamp)
+        yield SearchedText(TextSource.ARTIFACT, one.path, number, one.timestamp)
 
 
 def _texts_of(entry: SessionHistory) -> Iterator[str]:

@@ -36,14 +36,14 @@ _READ: Final = 32
 
 _T = TypeVar("_T")
 MakeEntries = Callable[
-    [Mapping[str, ValuePlace], "Standing"], tuple[list[NewEntry], dict[str, ValuePlace]]
+    [Mapping[str, ValuePlace], "CheckpointOrder"], tuple[list[NewEntry], dict[str, ValuePlace]]
 ]
 """Makes a checkpoint's entries and the places of its own values, from the places of its parent's
 values and its standing among the other checkpoints.
 """
 
 
-class Standing(NamedTuple):
+class CheckpointOrder(NamedTuple):
     """The known order of a checkpoint that is about to be written.
 
     Attributes:
@@ -215,7 +215,7 @@ class GraphThread:
                 # What it refers to must not be removed meanwhile, and what it states must stay
                 # true. If others
                 # write all the time, it refers to nothing and states nothing.
-                known, standing = self._known(key, parent_id) if left else ({}, Standing())
+                known, standing = self._known(key, parent_id) if left else ({}, CheckpointOrder())
                 entries, places = make(known, standing)
                 referring = any(place in known.values() for place in places.values())
                 try:
@@ -264,14 +264,16 @@ class GraphThread:
 
         self._stream.reading(replace)
 
-    def _known(self, key: Key, parent_id: str | None) -> tuple[Mapping[str, ValuePlace], Standing]:
+    def _known(
+        self, key: Key, parent_id: str | None
+    ) -> tuple[Mapping[str, ValuePlace], CheckpointOrder]:
         """Return the places of the values of a checkpoint's parent, and its own standing."""
 
-        def look(_: GraphThread) -> tuple[Mapping[str, ValuePlace], Standing]:
+        def look(_: GraphThread) -> tuple[Mapping[str, ValuePlace], CheckpointOrder]:
             places: Mapping[str, ValuePlace] = {}
             if parent_id is not None:
                 places = self._parent((key[0], parent_id))
-            return places, Standing(self.index.is_first(key), self.index.is_newest(key))
+            return places, CheckpointOrder(self.index.is_first(key), self.index.is_newest(key))
 
         return self.reading(look)
 

@@ -26,7 +26,7 @@ from ...base.files.atomic_file import random_token
 from ...harness import LocalSessions, SessionObserver
 from ...harness.stream_port import StreamEntry
 from .foreign_sessions import ForeignSessions, in_thread, opened_sessions
-from .graph_threads import GraphThread, GraphThreads, Standing
+from .graph_threads import CheckpointOrder, GraphThread, GraphThreads
 from .thread_entries import (
     CheckpointBody,
     IndexedCheckpoint,
@@ -326,7 +326,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
             return written[channel]
 
         def entries(
-            known: Mapping[str, ValuePlace], standing: Standing
+            known: Mapping[str, ValuePlace], standing: CheckpointOrder
         ) -> tuple[list[Any], dict[str, ValuePlace]]:
             put_id = self._token()
             places = {

@@ -34,7 +34,7 @@ _FAULTS_OF_IT: Final = 500
 
 
 @frozen(kw_only=True)
-class Answer:
+class WebhookResponse:
     """A receiver's answer.
 
     Attributes:
@@ -134,7 +134,7 @@ class Delivery:
         return found
 
 
-def pause_s(tries: int, answer: Answer, *, chance: float) -> float:
+def pause_s(tries: int, answer: WebhookResponse, *, chance: float) -> float:
     """Return how long to wait for the next try after a failed one, in seconds.
 
     Args:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ...base.clock import Clock, as_utc, utc_now
-from .delivery import Answer
+from .delivery import WebhookResponse
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
@@ -30,7 +30,7 @@ class Post(Protocol):
 
     def __call__(
         self, address: SplitResult, body: bytes, headers: Mapping[str, str], *, timeout_s: float
-    ) -> Answer:
+    ) -> WebhookResponse:
         """Send a request once; an error becomes the answer's problem, which contains no address.
 
         Args:
@@ -50,7 +50,7 @@ def post(
     timeout_s: float,
     monotonic: Callable[[], float] = time.monotonic,
     clock: Clock = utc_now,
-) -> Answer:
+) -> WebhookResponse:
     """Send a request once; see `Post`.
 
     Redirects are not followed, no proxy is used, and the answer's body is never read. (The time
@@ -66,9 +66,9 @@ def post(
         assert connection.sock is not None  # noqa: S101 (it was made by the request)
         head = _final_head(connection.sock, deadline, monotonic)
     except TimeoutError:
-        return Answer(status=0, problem=f"no answer within {timeout_s:g} s")
+        return WebhookResponse(status=0, problem=f"no answer within {timeout_s:g} s")
     except (OSError, http.client.HTTPException, ValueError) as error:
-        return Answer(status=0, problem=_in_words(error))
+        return WebhookResponse(status=0, problem=_in_words(error))
     finally:
         connection.close()
     return _answer(head, clock)
@@ -116,12 +116,12 @@ def _status(head: bytes) -> int:
     return int(words[1])
 
 
-def _answer(head: bytes, clock: Clock) -> Answer:
+def _answer(head: bytes, clock: Clock) -> WebhookResponse:
     wait_s = None
     with contextlib.suppress(http.client.HTTPException):
         fields = http.client.parse_headers(io.BytesIO(head.split(b"\r\n", 1)[1]))
         wait_s = seconds_to_wait(fields.get("Retry-After"), clock())
-    return Answer(status=_status(head), wait_s=wait_s)
+    return WebhookResponse(status=_status(head), wait_s=wait_s)
 
 
 def seconds_to_wait(value: str | None, now: datetime) -> float | None:

@@ -25,7 +25,7 @@ from ...harness.feed_port import (
 )
 from ...harness.views.entry_events import EntryEvent
 from ...harness.views.session_page import InvalidCursor
-from .delivery import Answer, Backlog, Behind, Delivery, Round, delivery_of, pause_s
+from .delivery import Backlog, Behind, Delivery, Round, WebhookResponse, delivery_of, pause_s
 from .http_post import Post, post
 
 BEGIN_S: Final = 10.0
@@ -174,16 +174,16 @@ class WebhookSender:
             return Behind(is_readable=False)
         return Behind(is_there=found is not None, events=tuple(found or ()))
 
-    def send_once(self, delivery: Delivery) -> Answer:
+    def send_once(self, delivery: Delivery) -> WebhookResponse:
         """Send a delivery, once, and return the receiver's answer."""
         try:
             address = self.webhook.address(self._environment)
             headers = delivery.headers(self.webhook.secrets(self._environment), now=self.now())
         except ValueError as error:
-            return Answer(status=0, problem=str(error))
+            return WebhookResponse(status=0, problem=str(error))
         return self._send(address, delivery.body, headers, timeout_s=self.webhook.timeout_s)
 
-    def next_try(self, tries: int, answer: Answer) -> float:
+    def next_try(self, tries: int, answer: WebhookResponse) -> float:
         """Return when a rejected delivery is sent again, in seconds since the epoch."""
         return self.now() + pause_s(tries, answer, chance=self._chance())
 

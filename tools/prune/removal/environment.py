@@ -64,7 +64,7 @@ def _free(fd: int) -> int:
 
 
 @frozen(kw_only=True)
-class Outside:
+class PruneEnvironment:
     """The surroundings of a prune, replaceable.
 
     Attributes:

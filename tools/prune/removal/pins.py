@@ -8,7 +8,7 @@ from typing import Final
 from ...base.files import FileSystem
 from ...base.files.regular_file import create_file
 from ..ports import LOCK_TIMEOUT_S, PruneTarget
-from .environment import Outside
+from .environment import PruneEnvironment
 from .private_directory import opened_as_it_is, opened_root, root_opened
 
 PINS: Final = "pins"
@@ -24,14 +24,14 @@ def read_pins(fs: FileSystem, root_fd: int) -> frozenset[str]:
         return frozenset() if pins_fd is None else frozenset(fs.listdir(pins_fd))
 
 
-def pinned(root: Path, *, outside: Outside | None = None) -> frozenset[str]:
+def pinned(root: Path, *, outside: PruneEnvironment | None = None) -> frozenset[str]:
     """List the sessions of a root that no prune removes.
 
     Raises:
         PruneRootMissing: There is no such root.
         PruneRootUnusable: It can't be read.
     """
-    fs = (outside or Outside()).fs
+    fs = (outside or PruneEnvironment()).fs
     with root_opened(fs, root) as root_fd:
         return read_pins(fs, root_fd)
 
@@ -40,7 +40,7 @@ def pin(
     target: PruneTarget,
     session_id: str,
     *,
-    outside: Outside | None = None,
+    outside: PruneEnvironment | None = None,
     lock_timeout_s: float = LOCK_TIMEOUT_S,
 ) -> bool:
     """Protect a session from every prune until it is unpinned. A pin may come before its session.
@@ -60,7 +60,7 @@ def pin(
         PruneRootMissing: There is no such root.
         PruneRootUnusable: The system refused.
     """
-    outside = outside or Outside()
+    outside = outside or PruneEnvironment()
     _require_own(target, session_id)
     with opened_root(target.root, outside, lock_timeout_s) as private:
         pins_fd = private.directory(PINS)
@@ -75,7 +75,7 @@ def unpin(
     target: PruneTarget,
     session_id: str,
     *,
-    outside: Outside | None = None,
+    outside: PruneEnvironment | None = None,
     lock_timeout_s: float = LOCK_TIMEOUT_S,
 ) -> bool:
     """Let prunes remove a session again.
@@ -85,7 +85,7 @@ def unpin(
     Returns:
         True if it was pinned.
     """
-    outside = outside or Outside()
+    outside = outside or PruneEnvironment()
     _require_own(target, session_id)
     with opened_root(target.root, outside, lock_timeout_s) as private:
         pins_fd = private.existing(PINS)

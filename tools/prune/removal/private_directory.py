@@ -33,7 +33,7 @@ from ..errors import (
     PruneRootUnusable,
     SessionInTheWay,
 )
-from .environment import Outside, owners_of
+from .environment import PruneEnvironment, owners_of
 
 PRIVATE: Final = ".prune"
 GOING: Final = "going"
@@ -89,7 +89,9 @@ class PrivateDirectory:
         fd: The directory, open.
     """
 
-    def __init__(self, outside: Outside, root: Path, root_fd: int, *, timeout_s: float) -> None:
+    def __init__(
+        self, outside: PruneEnvironment, root: Path, root_fd: int, *, timeout_s: float
+    ) -> None:
         """Open it.
 
         Raises:
@@ -279,7 +281,9 @@ def opened_as_it_is(fs: FileSystem, root: Path, root_fd: int, name: str) -> Iter
 
 
 @contextmanager
-def opened_root(root: Path, outside: Outside, timeout_s: float) -> Iterator[PrivateDirectory]:
+def opened_root(
+    root: Path, outside: PruneEnvironment, timeout_s: float
+) -> Iterator[PrivateDirectory]:
     """Open a root and its private directory, alone; raise system errors as typed ones."""
     with root_opened(outside.fs, root) as root_fd:
         private = PrivateDirectory(outside, root, root_fd, timeout_s=timeout_s)

@@ -16,7 +16,7 @@ from ...base.files import FileSystem, try_lock
 from ...base.files.filesystem import DIRECTORY_FLAGS, opened
 from ..errors import PruneRootUnusable
 from ..ports import PruneTarget
-from .environment import Outside, owners_of
+from .environment import PruneEnvironment, owners_of
 from .private_directory import (
     COMING,
     GOING,
@@ -73,7 +73,7 @@ def list_strays(
 
 
 def left_half_done(
-    target: PruneTarget, *, now: datetime, outside: Outside | None = None
+    target: PruneTarget, *, now: datetime, outside: PruneEnvironment | None = None
 ) -> list[str]:
     """List what dead processes left half made, half deleted or half pruned in a root.
 
@@ -92,7 +92,7 @@ def left_half_done(
         PruneRootMissing: There is no such root.
         PruneRootUnusable: It can't be read.
     """
-    fs = (outside or Outside()).fs
+    fs = (outside or PruneEnvironment()).fs
     with root_opened(fs, target.root) as root_fd:
         hidden = [name for name in fs.listdir(root_fd) if name.startswith(".")]
         strays = list_strays(fs, target, root_fd, hidden, now)

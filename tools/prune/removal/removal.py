@@ -30,7 +30,7 @@ from ..errors import PruneError
 from ..ports import Leaving
 from .private_directory import hidden_name, still_going, token_of
 from .run import RemovalWork, RunRecord
-from .session_lock import LockedSession, SessionLocker, refusal
+from .session_lock import SessionLocker, SessionToRemove, refusal
 from .trash import dated_name
 
 _FULL: Final = os.strerror(errno.ENOSPC)
@@ -54,8 +54,8 @@ class Remover:
     _grace: timedelta | None = field(init=False)
     _locker: SessionLocker = field(init=False)
     _token: str = field(init=False)
-    _deleting: Sequence[LockedSession] = field(init=False, default=())
-    _postponed: list[LockedSession] = field(init=False, factory=list)
+    _deleting: Sequence[SessionToRemove] = field(init=False, default=())
+    _postponed: list[SessionToRemove] = field(init=False, factory=list)
 
     def __attrs_post_init__(self) -> None:
         work, run = self.work, self.work.run
@@ -65,14 +65,14 @@ class Remover:
 
     def remove(self, decisions: Sequence[Decision]) -> None:
         """Take a batch out of sight and start to delete it; the one before is finished first."""
-        held: list[LockedSession] = []
+        held: list[SessionToRemove] = []
         try:
             now_ns = self.work.run.outside.file_clock()
             for decision in decisions:
                 one = self._lock(decision, now_ns)
                 if one is not None:
                     held.append(one)
-            ready: Sequence[LockedSession] = self._archived(held)
+            ready: Sequence[SessionToRemove] = self._archived(held)
             if isinstance(self.work.target, Leaving):
                 for one in ready:
                     self.work.target.leaving(self._fs, one.fd, one.session_id)
@@ -95,7 +95,7 @@ class Remover:
                 if not one.deleting:
                     one.unlock(self._fs)
 
-    def _take(self, ready: Sequence[LockedSession]) -> None:
+    def _take(self, ready: Sequence[SessionToRemove]) -> None:
         """Take announced sessions out of sight, and start to delete them."""
         out = list(self._hide(ready))
         if not self._synced(out):
@@ -130,7 +130,7 @@ class Remover:
         for one in self._deleting:
             one.unlock(self._fs)
 
-    def _delete(self, one: LockedSession) -> str | None:
+    def _delete(self, one: SessionToRemove) -> str | None:
         """Delete a session out of sight, maybe in a thread; the last close frees the room."""
         try:
             names = self.work.cache.names.get(one.session_id)
@@ -140,9 +140,9 @@ class Remover:
 
     # -------------------------------------------------------------------------------- lock
 
-    def _lock(self, decision: Decision, now_ns: int) -> LockedSession | None:
+    def _lock(self, decision: Decision, now_ns: int) -> SessionToRemove | None:
         locked = self._locker.lock(decision, now_ns)
-        if isinstance(locked, LockedSession):
+        if isinstance(locked, SessionToRemove):
             return locked
         if isinstance(locked, Reason):
             self._record.keep(decision.candidate, locked)
@@ -150,7 +150,7 @@ class Remover:
             self._record.fail(decision.candidate.session_id, locked)
         return None
 
-    def _archived(self, held: list[LockedSession]) -> list[LockedSession]:
+    def _archived(self, held: list[SessionToRemove]) -> list[SessionToRemove]:
         archiver = self.work.run.disposal.archiver
         if archiver is None:
             return held
@@ -169,8 +169,8 @@ class Remover:
     # ---------------------------------------------------------------------------- announce
 
     def _announced(
-        self, held: Sequence[LockedSession]
-    ) -> tuple[Sequence[LockedSession], Sequence[LockedSession], OSError | None]:
+        self, held: Sequence[SessionToRemove]
+    ) -> tuple[Sequence[SessionToRemove], Sequence[SessionToRemove], OSError | None]:
         """Write the audit log before anything happens; without it, nothing happens.
 
         Returns:
@@ -190,7 +190,7 @@ class Remover:
         count, error = self.work.audit.announce(len(held))
         return held[:count], held[count:], error
 
-    def _refuse(self, held: Sequence[LockedSession], error: OSError | None) -> None:
+    def _refuse(self, held: Sequence[SessionToRemove], error: OSError | None) -> None:
         """Keep sessions that could not be announced, or for which there is no room out of sight."""
         what = "the audit log could not be written" if error else "it could not be moved"
         why = f"{what}, so it was kept: {reason_of(error) if error else _FULL}"
@@ -203,7 +203,7 @@ class Remover:
         for one in held:
             self._record.fail(one.session_id, why)
 
-    def _hidden_name(self, one: LockedSession, now: datetime) -> str:
+    def _hidden_name(self, one: SessionToRemove, now: datetime) -> str:
         inode = one.identity[1]
         if self.prefix:  # the shortest name: a longer one may take a block of a full disk
             return f"{self.prefix}{inode:x}"
@@ -214,7 +214,7 @@ class Remover:
 
     # -------------------------------------------------------------------------------- hide
 
-    def _hide(self, held: Sequence[LockedSession]) -> Iterator[LockedSession]:
+    def _hide(self, held: Sequence[SessionToRemove]) -> Iterator[SessionToRemove]:
         """Take sessions out of sight; check that each is the one that is locked."""
         for one in held:
             why = self._rename(one)
@@ -229,7 +229,7 @@ class Remover:
             else:
                 yield one
 
-    def _rename(self, one: LockedSession) -> Reason | str | None:
+    def _rename(self, one: SessionToRemove) -> Reason | str | None:
         """Take a session out of sight; return why it stays if that fails."""
         try:
             self._fs.rename(
@@ -242,12 +242,12 @@ class Remover:
             return _FULL if error.errno in FULL else refusal(error)
         return None
 
-    def _postpone(self, one: LockedSession) -> None:
+    def _postpone(self, one: SessionToRemove) -> None:
         """Set a session aside for lack of room, to be tried again once others are deleted."""
         self.work.log("kept", one.session_id, hidden=one.hidden, why=_FULL)
         self._postponed.append(one)
 
-    def _is_swapped(self, one: LockedSession) -> bool:
+    def _is_swapped(self, one: SessionToRemove) -> bool:
         """Return whether what was renamed may be something other than what is locked."""
         try:
             there = self._fs.stat(one.hidden, dir_fd=self.parent_fd)
@@ -255,7 +255,7 @@ class Remover:
             return True
         return (there.st_dev, there.st_ino) != one.identity
 
-    def _keep_swapped(self, one: LockedSession) -> None:
+    def _keep_swapped(self, one: SessionToRemove) -> None:
         """Put back what may not be the locked session: no decision is about that."""
         what = "something else was put in its place meanwhile"
         if self._put_back(one, one.session_id):
@@ -265,7 +265,7 @@ class Remover:
         else:
             self._lose(one, f"{what} and can't be put back; it is out of sight")
 
-    def _keep_changed(self, one: LockedSession) -> None:
+    def _keep_changed(self, one: SessionToRemove) -> None:
         """Put back a session that was used in the moment before it was renamed."""
         if self._put_back(one, one.session_id):
             self._keep(one, Reason.CHANGED)
@@ -275,7 +275,7 @@ class Remover:
         else:
             self._lose(one, "it was used while it was removed and can't be put back")
 
-    def _put_back(self, one: LockedSession, name: str) -> bool:
+    def _put_back(self, one: SessionToRemove, name: str) -> bool:
         return put_back(
             self._fs,
             one.hidden,
@@ -284,7 +284,7 @@ class Remover:
             to_fd=self.work.root_fd,
         )
 
-    def _synced(self, out: Sequence[LockedSession]) -> bool:
+    def _synced(self, out: Sequence[SessionToRemove]) -> bool:
         """Make the renames durable, or undo them: nothing is deleted on an unreliable disk."""
         if not out:
             return False
@@ -304,7 +304,7 @@ class Remover:
 
     # --------------------------------------------------------------------------- after all
 
-    def _keep(self, one: LockedSession, why: Reason | str) -> None:
+    def _keep(self, one: SessionToRemove, why: Reason | str) -> None:
         """Record that an announced session stays after all."""
         self.work.log("kept", one.session_id, hidden=one.hidden, why=str(why))
         if isinstance(why, Reason):
@@ -312,19 +312,19 @@ class Remover:
         else:
             self._record.fail(one.session_id, why)
 
-    def _lose(self, one: LockedSession, why: str) -> None:
+    def _lose(self, one: SessionToRemove, why: str) -> None:
         """Record that a session is out of sight against our will.
 
         The trash gives it back; from anywhere else the next prune removes it.
         """
         self._note_unfinished(one, why, why=why)
 
-    def _note_deleted(self, one: LockedSession) -> None:
+    def _note_deleted(self, one: SessionToRemove) -> None:
         trashed = self._grace is not None
         self.work.log("trashed" if trashed else "removed", one.session_id)
         self._record.removed(one.candidate, trashed=trashed)
 
-    def _note_unfinished(self, one: LockedSession, problem: str, **fields: str) -> None:
+    def _note_unfinished(self, one: SessionToRemove, problem: str, **fields: str) -> None:
         self._record.unfinished.append(one.session_id)
         self.work.log("unfinished", one.session_id, hidden=one.hidden, **fields)
         self._record.fail(one.session_id, problem)

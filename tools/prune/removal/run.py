@@ -25,7 +25,7 @@ from ..domain import (
 from ..policy import RetentionPolicy, decide, only_as_shown
 from ..ports import Disposal, PruneObserver, PruneTarget
 from .deletion import Deletion, DeletionPool
-from .environment import Outside
+from .environment import PruneEnvironment
 from .inspection import InspectionCache
 from .private_directory import session_of
 
@@ -181,7 +181,7 @@ class PruneRun:
     policy: RetentionPolicy
     only: Sequence[Decision] | None
     disposal: Disposal
-    outside: Outside
+    outside: PruneEnvironment
     record: RunRecord
     now: datetime
     dry_run: bool

@@ -124,7 +124,7 @@ def batch_size(guards: int = 0, *, at_once: int = 1, largest: int = 1024) -> int
 
 
 @define
-class LockedSession:
+class SessionToRemove:
     """A session that is locked and about to be removed.
 
     Attributes:
@@ -181,7 +181,7 @@ class SessionLocker:
     root_fd: int
     records: Mapping[str, Record]
 
-    def lock(self, decision: Decision, now_ns: int) -> LockedSession | Reason | str:
+    def lock(self, decision: Decision, now_ns: int) -> SessionToRemove | Reason | str:
         """Lock a session if no process works in it and it is unchanged since the decision.
 
         Args:
@@ -209,7 +209,7 @@ class SessionLocker:
                 record = settled(dated, now_ns)
             status = fs.fstat(fd)
             identity = (status.st_dev, status.st_ino)
-            locked = LockedSession(decision, fd, identity, opened, record)
+            locked = SessionToRemove(decision, fd, identity, opened, record)
             opened = []
         except OSError as error:
             return refusal(error)
@@ -219,7 +219,7 @@ class SessionLocker:
             for left in opened:
                 close_reader(fs, left)
 
-    def was_used(self, one: LockedSession) -> bool:
+    def was_used(self, one: SessionToRemove) -> bool:
         """Return whether a session changed since it was locked."""
         if one.record is not None and one.record.is_as_it_was(self.fs, one.fd):
             return False

@@ -16,7 +16,7 @@ from ..audit_log import AuditLog
 from ..domain import Candidate
 from ..errors import NotInTrash
 from ..ports import LOCK_TIMEOUT_S, PruneTarget
-from .environment import Outside
+from .environment import PruneEnvironment
 from .private_directory import TRASH, opened_as_it_is, opened_root, root_opened, session_of
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -94,7 +94,7 @@ def expired_in_trash(
             yield hidden, record
 
 
-def list_trash(root: Path, *, outside: Outside | None = None) -> list[TrashRecord]:
+def list_trash(root: Path, *, outside: PruneEnvironment | None = None) -> list[TrashRecord]:
     """List the trash of a root, the oldest first; sessions without a date there are left out.
 
     Args:
@@ -109,7 +109,7 @@ def list_trash(root: Path, *, outside: Outside | None = None) -> list[TrashRecor
     return sorted(found, key=lambda one: (one.trashed_at, one.session_id))
 
 
-def list_unrecorded(root: Path, *, outside: Outside | None = None) -> list[str]:
+def list_unrecorded(root: Path, *, outside: PruneEnvironment | None = None) -> list[str]:
     """List the sessions in the trash of a root whose names there do not date them.
 
     They stay there until they are restored. The arguments and errors are those of `list_trash`.
@@ -119,8 +119,8 @@ def list_unrecorded(root: Path, *, outside: Outside | None = None) -> list[str]:
     )
 
 
-def _in_trash(root: Path, outside: Outside | None) -> list[tuple[str, TrashRecord | None]]:
-    fs = (outside or Outside()).fs
+def _in_trash(root: Path, outside: PruneEnvironment | None) -> list[tuple[str, TrashRecord | None]]:
+    fs = (outside or PruneEnvironment()).fs
     with root_opened(fs, root) as root_fd, opened_as_it_is(fs, root, root_fd, TRASH) as trash_fd:
         return [] if trash_fd is None else list(records(fs, trash_fd))
 
@@ -129,7 +129,7 @@ def restore_from_trash(
     target: PruneTarget,
     session_id: str,
     *,
-    outside: Outside | None = None,
+    outside: PruneEnvironment | None = None,
     lock_timeout_s: float = LOCK_TIMEOUT_S,
 ) -> Path:
     """Restore a session from the trash, as it was; of several with one id, the last removed.
@@ -150,7 +150,7 @@ def restore_from_trash(
         PruneRootMissing: There is no such root.
         PruneRootUnusable: The system refused.
     """
-    outside = outside or Outside()
+    outside = outside or PruneEnvironment()
     fs = outside.fs
     root = target.root
     if not target.owns(session_id):

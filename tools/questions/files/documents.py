@@ -246,7 +246,7 @@ def find_issues(session_id: str, read: Callable[[str], bytes | None]) -> Validat
         session_id: The session, which exists.
         read: Reads a document by its name; None if it is missing.
     """
-    files = _Files(read)
+    files = _ReadableFiles(read)
     return ValidationReport(
         session_id=session_id,
         issues=_issues(files, session_id),
@@ -259,7 +259,7 @@ def missing_session(session_id: str) -> ValidationReport:
     return ValidationReport(session_id=session_id, issues=["Session directory does not exist"])
 
 
-class _Files:
+class _ReadableFiles:
     """The readable ones of a session's files, and why the rest can't be read."""
 
     def __init__(self, read: Callable[[str], bytes | None]) -> None:
@@ -283,7 +283,7 @@ class _Files:
         return None
 
 
-def _issues(files: _Files, session_id: str) -> list[str]:
+def _issues(files: _ReadableFiles, session_id: str) -> list[str]:
     required = (REQUEST_FILE, STATUS_FILE)
     issues = [f"Required file missing: {name}" for name in required if name in files.missing]
     request, record = files.request, files.record
@@ -305,7 +305,7 @@ def _issues(files: _Files, session_id: str) -> list[str]:
     return issues
 
 
-def _remarks(files: _Files, session_id: str) -> list[str]:
+def _remarks(files: _ReadableFiles, session_id: str) -> list[str]:
     request, record, answers = files.request, files.record, files.answers
     remarks = []
     if record is not None and record.last_modified < record.created_at:

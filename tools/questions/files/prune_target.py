@@ -15,7 +15,7 @@ from ...base.files import FileSystem, ReadError, read_regular_file
 from ...base.files.tree_removal import is_discarded
 from ...prune import (
     Dated,
-    Outside,
+    PruneEnvironment,
     PruneObserver,
     PruneRootMissing,
     RetentionPolicy,
@@ -126,7 +126,7 @@ class _CleanUpEvents(PruneObserver):
         _log.warning("question.cleanup_failed", session_id=session_id, error=error)
 
 
-def cleanup(base_dir: Path, config: QuestionsConfig, outside: Outside) -> CleanupResult:
+def cleanup(base_dir: Path, config: QuestionsConfig, outside: PruneEnvironment) -> CleanupResult:
     """Delete the sessions that changed longer ago than `config.retention_s`, waiting ones too.
 
     Args:

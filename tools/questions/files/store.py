@@ -41,7 +41,7 @@ from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ...base.files.pid_lock import PidLock
 from ...base.files.process_owner import Processes
 from ...base.question import QuestionError
-from ...prune import Outside, prepare_root
+from ...prune import PruneEnvironment, prepare_root
 from ..disk_errors import (
     QUESTION_ERRORS,
     AtomicReadError,
@@ -59,7 +59,7 @@ from ..domain import (
     is_session_id,
 )
 from ..errors import QuestionNotAdopted, SessionExists, SessionNotFound, TooManySessions
-from ..repository import OnChange, Room
+from ..repository import OnChange, WaitingLimit
 from ..rules import QuestionsConfig
 from ..session_status import SessionStatus
 from ..waiting.directory_feed import DirectoryFollower, Signature
@@ -395,7 +395,7 @@ class QuestionStore:
             unlock(self.fs, lock.fd)  # a child forked meanwhile has a copy of it
             lock.release()
 
-    def publish(self, request: SessionRequest, record: StatusRecord, *, room: Room) -> None:
+    def publish(self, request: SessionRequest, record: StatusRecord, *, room: WaitingLimit) -> None:
         """Make a session appear, complete.
 
         Args:
@@ -442,7 +442,7 @@ class QuestionStore:
             ) from error
         prepare_root(self.base_dir)
 
-    def _check_room(self, room: Room) -> None:
+    def _check_room(self, room: WaitingLimit) -> None:
         names = self.names()
         with self._mutex:
             self._ended.intersection_update(names)
@@ -452,7 +452,7 @@ class QuestionStore:
         if waiting >= room.max_sessions:
             raise TooManySessions(waiting=waiting, max_sessions=room.max_sessions)
 
-    def _waits(self, name: str, room: Room) -> bool:
+    def _waits(self, name: str, room: WaitingLimit) -> bool:
         with self._mutex:
             if name in self._ended:
                 return False
@@ -492,7 +492,7 @@ class QuestionStore:
             return None
         return tuple(sorted(marks)) if self.wall() * 1e9 - newest > _SETTLED_NS else None
 
-    def cleanup(self, config: QuestionsConfig, outside: Outside) -> CleanupResult:
+    def cleanup(self, config: QuestionsConfig, outside: PruneEnvironment) -> CleanupResult:
         """Delete sessions past their retention, by the prune engine; see `QuestionRepository`."""
         return cleanup(self.base_dir, config, outside)
 

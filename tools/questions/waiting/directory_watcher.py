@@ -39,7 +39,7 @@ _BUFFER_BYTES: Final = 64 * 1024
 
 
 @frozen
-class Change:
+class FolderEvent:
     """One event.
 
     Attributes:
@@ -95,7 +95,7 @@ class Inotify:
         """Stop watching a directory; does nothing to one that was deleted."""
         _libc().inotify_rm_watch(self.fd, watch)
 
-    def read(self) -> list[Change]:
+    def read(self) -> list[FolderEvent]:
         """Return the events that have arrived; an empty list if there are none.
 
         Raises:
@@ -112,14 +112,14 @@ class Inotify:
         os.close(self.fd)
 
 
-def _changes(data: bytes) -> Iterator[Change]:
+def _changes(data: bytes) -> Iterator[FolderEvent]:
     at = 0
     while at < len(data):
         watch, mask, _, length = _HEADER.unpack_from(data, at)
         at += _HEADER.size
         name = os.fsdecode(data[at : at + length].rstrip(b"\0"))
         at += length
-        yield Change(-1 if mask & _OVERFLOW else watch, name)
+        yield FolderEvent(-1 if mask & _OVERFLOW else watch, name)
 
 
 def _checked(result: int) -> int:
@@ -231,7 +231,7 @@ class _InotifyThread:
                 self._inotify.close()
                 os.close(self._end_fd)
 
-    def _pass_on(self, changes: Iterable[Change]) -> None:
+    def _pass_on(self, changes: Iterable[FolderEvent]) -> None:
         with self._lock:
             watches = {one.watch for one in changes if _is_news(one.name)}
             if -1 in watches:  # events were lost: any directory may have changed

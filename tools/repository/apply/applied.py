@@ -13,7 +13,7 @@ from ...base.clock import Clock, utc_now
 from ...base.files import FileSystem, OsFileSystem
 from ...base.files.atomic_file import random_token
 from ..git.git_command import Difference, Git
-from .checkout_files import Kind, PlannedPath
+from .checkout_files import EntryKind, PlannedPath
 
 _LOCK_TIMEOUT_S: Final = 10.0
 
@@ -33,7 +33,9 @@ class AppliedPath:
     @classmethod
     def of_planned(cls, one: PlannedPath) -> Self:
         """Return the change of a planned path of a checkout."""
-        return cls._of(one.path, one.before.kind is Kind.ABSENT, one.after.kind is Kind.ABSENT)
+        return cls._of(
+            one.path, one.before.kind is EntryKind.ABSENT, one.after.kind is EntryKind.ABSENT
+        )
 
     @classmethod
     def of_difference(cls, one: Difference) -> Self:

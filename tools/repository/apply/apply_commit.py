@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ...base.program_run import Run, run_program
+from ...base.program_run import ProgramRun, run_program
 from ..git.git_command import Difference, joined
 from ..git.git_repositories import UserRepository
 from .applied import ApplyServices
@@ -114,7 +114,7 @@ def commit_with_hooks(
         CommitRefused: Git, or a hook, did not make it.
     """
     ended = run_program(
-        Run(
+        ProgramRun(
             [
                 *(repository.git.program, "-C", os.fspath(repository.work_tree), "commit"),
                 *("-q", "-m", message, "--only"),

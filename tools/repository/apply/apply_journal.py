@@ -31,7 +31,7 @@ from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader, opened
 from ...base.files.regular_file import create_file, read_descriptor
 from ...base.files.safe_path import Missing, directory_beneath
 from .apply_errors import JournalDamaged
-from .checkout_files import MAX_FILE, Kind, PlannedPath, Standing
+from .checkout_files import MAX_FILE, EntryKind, PathState, PlannedPath
 
 JOURNAL: Final = "agentforge-apply"
 """The folder's name in the git directory."""
@@ -197,7 +197,7 @@ def write_journal(
         ):
             with directory_beneath(fs, new.fd, [folder], missing=Missing.MADE_DURABLY) as folder_fd:
                 for number, standing in enumerate(standings):
-                    if standing.kind in {Kind.FILE, Kind.LINK}:
+                    if standing.kind in {EntryKind.FILE, EntryKind.LINK}:
                         content = _copied(fs, source, record.paths[number].path, standing)
                         create_file(fs, folder_fd, f"{number:06d}", [content], handed_over=True)
                 fs.fsync(folder_fd)
@@ -215,9 +215,9 @@ def write_journal(
         new.appear(JOURNAL)
 
 
-def _copied(fs: FileSystem, source: Path, path: bytes, standing: Standing) -> bytes:
+def _copied(fs: FileSystem, source: Path, path: bytes, standing: PathState) -> bytes:
     place = os.path.join(os.fsencode(source), path)
-    if standing.kind is Kind.LINK:
+    if standing.kind is EntryKind.LINK:
         return os.fsencode(os.readlink(place))
     with opened(fs, os.fsdecode(place), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC) as fd:
         return read_descriptor(fs, fd, fs.fstat(fd).st_size)
@@ -325,10 +325,10 @@ def _decoded(document: Mapping[str, Any]) -> ApplyRecord:
     )
 
 
-def _encoded(standing: Standing) -> list[object]:
+def _encoded(standing: PathState) -> list[object]:
     return [standing.kind.value, standing.mode, standing.sha256, standing.mtime_ns]
 
 
-def _standing(fields: Iterable[Any]) -> Standing:
+def _standing(fields: Iterable[Any]) -> PathState:
     kind, mode, digest, mtime_ns = fields
-    return Standing(Kind(kind), mode, digest, mtime_ns)
+    return PathState(EntryKind(kind), mode, digest, mtime_ns)

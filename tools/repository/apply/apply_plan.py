@@ -21,9 +21,9 @@ from .apply_errors import ApplyRefused, BlockedPath, Obstacle
 from .apply_rules import Action, PathFacts, case_clashes, decide
 from .checkout_files import (
     ABSENT,
-    Kind,
+    EntryKind,
+    PathState,
     PlannedPath,
-    Standing,
     contents_below,
     copy_of,
     folder_modes,
@@ -219,7 +219,7 @@ def _decided(
     change: ResultChange,
     merged: Merged,
     heads: Mapping[bytes, Leaf],
-    standing: Mapping[bytes, Standing],
+    standing: Mapping[bytes, PathState],
     contents: Mapping[bytes, Leaf],
     head: str,
 ) -> ApplyPlan:
@@ -299,13 +299,13 @@ def _ignored(
     look: _Look,
     merged: Merged,
     heads: Mapping[bytes, Leaf],
-    standing: Mapping[bytes, Standing],
+    standing: Mapping[bytes, PathState],
 ) -> set[bytes]:
     """Return the changed paths that are here, that HEAD does not have and that are ignored."""
     there = [
         one.path
         for one in merged.differences
-        if one.path not in heads and standing[one.path].kind is not Kind.ABSENT
+        if one.path not in heads and standing[one.path].kind is not EntryKind.ABSENT
     ]
     files = look.scratch.files_of(merged.ours) if there else {}
     return ignored_by(look.scratch, files, there, look.state, name="rules.ours")
@@ -319,14 +319,14 @@ def _outside(look: _Look, merged: Merged) -> set[bytes]:
     return look.scratch.outside(new, sparse, cone=look.state.settings.sparse is True)
 
 
-def _no_folder(standing: Standing) -> Standing:
+def _no_folder(standing: PathState) -> PathState:
     """Return a path's state, absent if it is a folder; folders are recorded separately."""
-    return ABSENT if standing.kind is Kind.FOLDER else standing
+    return ABSENT if standing.kind is EntryKind.FOLDER else standing
 
 
-def _with_modes_kept(before: Standing, after: Standing) -> Standing:
+def _with_modes_kept(before: PathState, after: PathState) -> PathState:
     """Return a path's new state: a restricted file keeps its permission bits."""
-    if before.kind is Kind.FILE and after.kind is Kind.FILE:
+    if before.kind is EntryKind.FILE and after.kind is EntryKind.FILE:
         executable = bool(after.mode & 0o100)
         if executable == bool(before.mode & 0o100):
             return evolve(after, mode=before.mode)
@@ -334,10 +334,10 @@ def _with_modes_kept(before: Standing, after: Standing) -> Standing:
 
 
 def _contents(
-    look: _Look, head: str, standing: Mapping[bytes, Standing], before: Path
+    look: _Look, head: str, standing: Mapping[bytes, PathState], before: Path
 ) -> dict[bytes, Leaf]:
     """Return the content of paths as git would store it."""
-    paths = [path for path, one in standing.items() if one.kind in {Kind.FILE, Kind.LINK}]
+    paths = [path for path, one in standing.items() if one.kind in {EntryKind.FILE, EntryKind.LINK}]
     if not paths:
         return {}
     look.scratch.info("attributes", look.state.attributes)
@@ -400,7 +400,7 @@ def _filtered(look: _Look, index: OwnRepository, paths: Sequence[bytes]) -> list
 
 def _checked_out(
     look: _Look, index: OwnRepository, written: Sequence[Difference]
-) -> dict[bytes, Standing]:
+) -> dict[bytes, PathState]:
     """Have git write the new files, and return the new state of each path."""
     look.scratch.info("attributes", look.state.attributes)
     present = [one.path for one in written if one.new is not None]
@@ -415,7 +415,7 @@ def _checked_out(
     assert index.work_tree is not None  # noqa: S101 (it was given one)
     with opened(look.fs, os.fspath(index.work_tree), DIRECTORY_FLAGS) as fd:
         found = {one.path: look_at(look.fs, fd, one.path)[0] for one in written}
-    missing = [path for path in present if found[path].kind is Kind.ABSENT]
+    missing = [path for path in present if found[path].kind is EntryKind.ABSENT]
     _require(look, [_blocked(path, Obstacle.UNSAFE_NAME) for path in missing])
     return found
 
@@ -441,7 +441,7 @@ def _new_index(look: _Look, staged: Mapping[bytes, Leaf | None]) -> bytes | None
 
 
 def _around(
-    look: _Look, written: Sequence[Difference], standing: Mapping[bytes, Standing]
+    look: _Look, written: Sequence[Difference], standing: Mapping[bytes, PathState]
 ) -> tuple[list[bytes], list[BlockedPath]]:
     """Return the folders that make room for files, and the obstacles on the paths."""
     removed = {one.path for one in written if one.new is None}
@@ -451,7 +451,7 @@ def _around(
         if one.new is None:
             continue
         blocked += _on_the_way(look, one.path, removed)
-        if standing[one.path].kind is Kind.FOLDER:
+        if standing[one.path].kind is EntryKind.FOLDER:
             files, folders = contents_below(look.fs, look.top_fd, one.path, _MOST_SHOWN_BELOW)
             others = [path for path in files if path not in removed]
             if others or len(files) + len(folders) >= _MOST_SHOWN_BELOW:
@@ -476,7 +476,7 @@ def _on_the_way(look: _Look, path: bytes, removed: set[bytes]) -> list[BlockedPa
 def _is_other(look: _Look, path: bytes) -> bool:
     """Return whether something other than a folder is where a folder has to be."""
     standing, _ = look_at(look.fs, look.top_fd, path)
-    return standing.kind not in {Kind.ABSENT, Kind.FOLDER}
+    return standing.kind not in {EntryKind.ABSENT, EntryKind.FOLDER}
 
 
 def _names_afterwards(

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from ..git.git_command import IndexEntry, Leaf
 from .apply_errors import BlockedPath, Obstacle
-from .checkout_files import Kind, Standing
+from .checkout_files import EntryKind, PathState
 
 _HFS_IGNORED: Final = frozenset(
     chr(one)
@@ -19,9 +19,9 @@ _HFS_IGNORED: Final = frozenset(
     for one in range(first, last + 1)
 )
 _KINDS: Final = {
-    Kind.UNREACHABLE: Obstacle.THROUGH_LINK,
-    Kind.SPECIAL: Obstacle.SPECIAL_FILE,
-    Kind.TOO_LARGE: Obstacle.TOO_LARGE,
+    EntryKind.UNREACHABLE: Obstacle.THROUGH_LINK,
+    EntryKind.SPECIAL: Obstacle.SPECIAL_FILE,
+    EntryKind.TOO_LARGE: Obstacle.TOO_LARGE,
 }
 
 
@@ -46,7 +46,7 @@ class PathFacts:
     ours: Leaf | None
     merged: Leaf | None
     index: IndexEntry | None
-    standing: Standing
+    standing: PathState
     content: Leaf | None
     ignored: bool = False
     outside: bool = False

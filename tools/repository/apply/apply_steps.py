@@ -30,8 +30,8 @@ from .apply_errors import ApplyDiverged, BlockedPath, CheckoutBusy, Obstacle
 from .apply_journal import LOCK, Journal
 from .checkout_files import (
     ABSENT,
-    Kind,
-    Standing,
+    EntryKind,
+    PathState,
     folders_above,
     look_at,
     look_in,
@@ -206,12 +206,12 @@ class Steps:
             return "after"
         return "before" if found.same(one.before) else None
 
-    def _found(self, path: bytes) -> Standing:
+    def _found(self, path: bytes) -> PathState:
         """Return a path's state; absent for a folder or a link on the way to other paths."""
         found, _ = look_at(self.fs, self.top_fd, path)
-        if found.kind is Kind.FOLDER and path in self.journal.record.folders:
+        if found.kind is EntryKind.FOLDER and path in self.journal.record.folders:
             return ABSENT
-        if found.kind is Kind.UNREACHABLE and self._links & set(folders_above([path])):
+        if found.kind is EntryKind.UNREACHABLE and self._links & set(folders_above([path])):
             return ABSENT
         return found
 
@@ -219,7 +219,7 @@ class Steps:
     def _links(self) -> set[bytes]:
         """The paths that are a link on one side, and may be a folder on the other."""
         paths = self.journal.record.paths
-        return {one.path for one in paths if Kind.LINK in {one.before.kind, one.after.kind}}
+        return {one.path for one in paths if EntryKind.LINK in {one.before.kind, one.after.kind}}
 
     def settle(self, *, after: bool) -> None:
         """Bring all paths to one side: removals first, then additions, each by a rename.
@@ -232,7 +232,7 @@ class Steps:
         going: dict[int, bytes] = {}
         coming: dict[int, bytes] = {}
         for number, one in enumerate(self.journal.record.paths):
-            (going if targets[number].kind is Kind.ABSENT else coming)[number] = one.path
+            (going if targets[number].kind is EntryKind.ABSENT else coming)[number] = one.path
         for number in going:
             self._remove(number)
         self._drop_folders(going.values(), coming.values(), after=after)
@@ -250,12 +250,12 @@ class Steps:
         ):
             self._drop_temporary(folder_fd, number)
             found, _ = look_in(self.fs, folder_fd, name)
-            if found.kind is Kind.FOLDER:
+            if found.kind is EntryKind.FOLDER:
                 return
             self._require_known(number, found)
             self.fs.unlink(name, dir_fd=folder_fd)
 
-    def _write(self, number: int, target: Standing, *, after: bool) -> None:
+    def _write(self, number: int, target: PathState, *, after: bool) -> None:
         one = self.journal.record.paths[number]
         *above, name = parts_of(one.path)
         with directory_beneath(self.fs, self.top_fd, above) as folder_fd:
@@ -265,7 +265,7 @@ class Steps:
                 return
             temporary = self._temporary(number)
             content = self.journal.content(number, after=after)
-            if target.kind is Kind.LINK:
+            if target.kind is EntryKind.LINK:
                 os.symlink(os.fsdecode(content), temporary, dir_fd=folder_fd)
             else:
                 restored = None if after else target.mtime_ns
@@ -273,13 +273,13 @@ class Steps:
             self._require_known(number, self._standing_in(folder_fd, name))
             self.fs.rename(temporary, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
 
-    def _standing_in(self, folder_fd: int, name: str) -> Standing:
+    def _standing_in(self, folder_fd: int, name: str) -> PathState:
         try:
             return look_in(self.fs, folder_fd, name)[0]
         except FileNotFoundError:
             return ABSENT
 
-    def _require_known(self, number: int, found: Standing) -> None:
+    def _require_known(self, number: int, found: PathState) -> None:
         """Refuse to replace a path that is on neither side."""
         one = self.journal.record.paths[number]
         if not (found.same(one.before) or found.same(one.after)):
@@ -293,7 +293,9 @@ class Steps:
         """Return a path that is on neither side, with its places in the journal."""
         one = self.journal.record.paths[number]
         kept = " and ".join(
-            f"{side}/{number:06d}" if standing.kind in {Kind.FILE, Kind.LINK} else f"none {side}"
+            f"{side}/{number:06d}"
+            if standing.kind in {EntryKind.FILE, EntryKind.LINK}
+            else f"none {side}"
             for side, standing in (("before", one.before), ("after", one.after))
         )
         return BlockedPath(os.fsdecode(one.path), Obstacle.CHANGED_SINCE, kept)

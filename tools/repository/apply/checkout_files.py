@@ -24,7 +24,7 @@ MAX_FILE: Final = 256 << 20
 _MAX_ATTRIBUTES: Final = 1 << 20
 
 
-class Kind(Enum):
+class EntryKind(Enum):
     """The kinds of entries at a path."""
 
     ABSENT = "absent"
@@ -37,7 +37,7 @@ class Kind(Enum):
 
 
 @frozen
-class Standing:
+class PathState:
     """The state of a path.
 
     Attributes:
@@ -48,18 +48,20 @@ class Standing:
         blocker: If it can't be reached, what is in place of a folder on the way.
     """
 
-    kind: Kind
+    kind: EntryKind
     mode: int = 0
     sha256: str = ""
     mtime_ns: int = 0
     blocker: str = ""
 
-    def same(self, other: Standing) -> bool:
+    def same(self, other: PathState) -> bool:
         """Return whether the content and the executable bit are the same."""
         return (
             self.kind is other.kind
             and self.sha256 == other.sha256
-            and (self.kind is not Kind.FILE or _executable(self.mode) == _executable(other.mode))
+            and (
+                self.kind is not EntryKind.FILE or _executable(self.mode) == _executable(other.mode)
+            )
         )
 
 
@@ -67,7 +69,7 @@ def _executable(mode: int) -> bool:
     return bool(mode & 0o100)
 
 
-ABSENT: Final = Standing(Kind.ABSENT)
+ABSENT: Final = PathState(EntryKind.ABSENT)
 
 
 @frozen
@@ -81,8 +83,8 @@ class PlannedPath:
     """
 
     path: bytes
-    before: Standing
-    after: Standing
+    before: PathState
+    after: PathState
 
 
 def parts_of(path: bytes) -> list[str]:
@@ -109,7 +111,7 @@ def passing_over_absent() -> Iterator[None]:
             raise
 
 
-def look_at(fs: FileSystem, top_fd: int, path: bytes) -> tuple[Standing, bytes]:
+def look_at(fs: FileSystem, top_fd: int, path: bytes) -> tuple[PathState, bytes]:
     """Return the state of a path, and its content.
 
     Raises:
@@ -123,13 +125,13 @@ def look_at(fs: FileSystem, top_fd: int, path: bytes) -> tuple[Standing, bytes]:
         return ABSENT, b""
     except OSError as error:
         if error.errno == errno.ELOOP:
-            return Standing(Kind.UNREACHABLE, blocker=str(error.filename)), b""
+            return PathState(EntryKind.UNREACHABLE, blocker=str(error.filename)), b""
         if error.errno == errno.ENOTDIR:
             return ABSENT, b""
         raise
 
 
-def look_in(fs: FileSystem, folder_fd: int, name: str) -> tuple[Standing, bytes]:
+def look_in(fs: FileSystem, folder_fd: int, name: str) -> tuple[PathState, bytes]:
     """Return the state of a folder's entry, and its content.
 
     Raises:
@@ -139,20 +141,20 @@ def look_in(fs: FileSystem, folder_fd: int, name: str) -> tuple[Standing, bytes]
     mode = stat.S_IMODE(status.st_mode)
     if stat.S_ISLNK(status.st_mode):
         content = os.fsencode(os.readlink(name, dir_fd=folder_fd))
-        return Standing(Kind.LINK, 0, _digest(content), status.st_mtime_ns), content
+        return PathState(EntryKind.LINK, 0, _digest(content), status.st_mtime_ns), content
     if stat.S_ISDIR(status.st_mode):
-        return Standing(Kind.FOLDER, mode), b""
+        return PathState(EntryKind.FOLDER, mode), b""
     if not stat.S_ISREG(status.st_mode):
-        return Standing(Kind.SPECIAL, mode), b""
+        return PathState(EntryKind.SPECIAL, mode), b""
     if status.st_size > MAX_FILE:
-        return Standing(Kind.TOO_LARGE, mode), b""
+        return PathState(EntryKind.TOO_LARGE, mode), b""
     with opened(fs, name, READ_FLAGS, dir_fd=folder_fd) as fd:
         status = fs.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            return Standing(Kind.SPECIAL, mode), b""
+            return PathState(EntryKind.SPECIAL, mode), b""
         content = read_descriptor(fs, fd, status.st_size)
     mode = stat.S_IMODE(status.st_mode)
-    return Standing(Kind.FILE, mode, _digest(content), status.st_mtime_ns), content
+    return PathState(EntryKind.FILE, mode, _digest(content), status.st_mtime_ns), content
 
 
 def _digest(content: bytes) -> str:
@@ -161,7 +163,7 @@ def _digest(content: bytes) -> str:
 
 def copy_of(
     fs: FileSystem, top_fd: int, paths: Iterable[bytes], target: Path
-) -> dict[bytes, Standing]:
+) -> dict[bytes, PathState]:
     """Copy the files at paths into a folder of our own, under the same names.
 
     Files and links are copied, and the attributes files of the folders on the way.
@@ -182,18 +184,18 @@ def copy_of(
         path = folder + b"/.gitattributes" if folder else b".gitattributes"
         if path not in found:
             standing, content = look_at(fs, top_fd, path)
-            if standing.kind is Kind.FILE and len(content) <= _MAX_ATTRIBUTES:
+            if standing.kind is EntryKind.FILE and len(content) <= _MAX_ATTRIBUTES:
                 _put(target, path, standing, content)
     return found
 
 
-def _put(target: Path, path: bytes, standing: Standing, content: bytes) -> None:
+def _put(target: Path, path: bytes, standing: PathState, content: bytes) -> None:
     place = target / os.fsdecode(path)
-    if standing.kind is Kind.FILE:
+    if standing.kind is EntryKind.FILE:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
         place.chmod(0o700 if _executable(standing.mode) else 0o600)
-    elif standing.kind is Kind.LINK:
+    elif standing.kind is EntryKind.LINK:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(os.fsdecode(content))
 
@@ -203,16 +205,16 @@ def folder_modes(fs: FileSystem, top_fd: int, folders: Iterable[bytes]) -> dict[
     found: dict[bytes, int | None] = {}
     for folder in folders:
         standing, _ = _no_content(fs, top_fd, folder)
-        found[folder] = standing.mode if standing.kind is Kind.FOLDER else None
+        found[folder] = standing.mode if standing.kind is EntryKind.FOLDER else None
     return found
 
 
-def _no_content(fs: FileSystem, top_fd: int, path: bytes) -> tuple[Standing, bytes]:
+def _no_content(fs: FileSystem, top_fd: int, path: bytes) -> tuple[PathState, bytes]:
     *above, name = parts_of(path)
     with suppress(OSError), directory_beneath(fs, top_fd, above) as folder_fd:
         status = fs.stat(name, dir_fd=folder_fd)
         if stat.S_ISDIR(status.st_mode):
-            return Standing(Kind.FOLDER, stat.S_IMODE(status.st_mode)), b""
+            return PathState(EntryKind.FOLDER, stat.S_IMODE(status.st_mode)), b""
     return ABSENT, b""
 
 

@@ -17,7 +17,7 @@ from typing import Final
 from attrs import evolve, frozen
 
 from ...base.errors import reason_of
-from ...base.program_run import Ended, ProgramRunner, Run, run_program
+from ...base.program_run import Ended, ProgramRun, ProgramRunner, run_program
 from ..errors import GitFailed, GitOutputTooLarge, GitTimedOut, GitUnavailable, printable
 
 LEAST_VERSION: Final = (2, 39)
@@ -134,7 +134,7 @@ class Git:
         look = self._look(program)
         if look is not None and look in _GOOD_ENOUGH:
             return program
-        run = Run([program, "version"], {**_ENVIRONMENT, "PATH": _path(program)})
+        run = ProgramRun([program, "version"], {**_ENVIRONMENT, "PATH": _path(program)})
         try:
             ended = self._runner(run)
         except OSError as error:
@@ -170,7 +170,7 @@ class Git:
         git_dir: Path,
         environment: Mapping[str, str],
         configuration: Mapping[str, str],
-        options: Run,
+        options: ProgramRun,
         accept: Collection[int] = (0,),
     ) -> GitOutput:
         """Run one of git's commands; for `OwnRepository` and `UserRepository`.
@@ -212,7 +212,7 @@ class Git:
         return GitOutput(ended.exit_code, ended.stdout, ended.stderr)
 
 
-def _refuse_cut_short(ended: Ended, command: str, git_dir: Path, options: Run) -> None:
+def _refuse_cut_short(ended: Ended, command: str, git_dir: Path, options: ProgramRun) -> None:
     if ended.cut_short == "time":
         raise GitTimedOut(
             command=command,

@@ -20,7 +20,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from ...base.program_run import Run
+from ...base.program_run import ProgramRun
 from ..errors import NotARepository, UnknownRevision, printable
 from .git_command import CONFIGURATION, MAX_OUTPUT, TIMEOUT_S, Git, GitOutput
 
@@ -117,7 +117,7 @@ class OwnRepository:
                 **(environment or {}),
             },
             configuration={**_OWN_CONFIGURATION, **(configuration or {})},
-            options=Run((), {}, stdin, timeout_s, max_output, output_fd, held, umask),
+            options=ProgramRun((), {}, stdin, timeout_s, max_output, output_fd, held, umask),
             accept=accept,
         )
 
@@ -171,7 +171,7 @@ class UserRepository:
             git_dir=resolved,
             environment={"GIT_CEILING_DIRECTORIES": ""},
             configuration=CONFIGURATION,
-            options=Run((), {}, timeout_s=TIMEOUT_S),
+            options=ProgramRun((), {}, timeout_s=TIMEOUT_S),
             accept=(0, 128),
         )
         found = os.fsdecode(output.stdout).splitlines()
@@ -254,7 +254,7 @@ class UserRepository:
             git_dir=self.git_dir,
             environment=_place(self.git_dir, self.work_tree, self.index),
             configuration={**CONFIGURATION, **configuration, **off},
-            options=Run((), {}, timeout_s=TIMEOUT_S, held=held),
+            options=ProgramRun((), {}, timeout_s=TIMEOUT_S, held=held),
             accept=accept,
         )
 
@@ -265,7 +265,7 @@ class UserRepository:
             git_dir=self.git_dir,
             environment=_place(self.git_dir, self.work_tree, self.index),
             configuration=CONFIGURATION,
-            options=Run((), {}, timeout_s=TIMEOUT_S),
+            options=ProgramRun((), {}, timeout_s=TIMEOUT_S),
         )
         keys = {os.fsdecode(name) for name in listed.names}
         return {key: _switched_off(key) for key in keys if _PROGRAM_KEYS.fullmatch(key)}

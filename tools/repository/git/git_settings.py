@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from ...base.program_run import Run
+from ...base.program_run import ProgramRun
 from .git_repositories import UserRepository
 
 _TRUE: Final = frozenset({"", "true", "yes", "on", "1"})
@@ -116,7 +116,7 @@ def _listed(
             "HOME": environment.get("HOME", "/nonexistent"),
         },
         configuration={},
-        options=Run((), {}),
+        options=ProgramRun((), {}),
     )
     return _parsed(output.stdout)
 

@@ -44,7 +44,7 @@ def common_modes(files: Mapping[int, int], folders: Mapping[int, int]) -> dict[s
 
 
 @frozen
-class Manifest:
+class WorkspaceManifest:
     """The modes and the empty folders of a workspace.
 
     Attributes:
@@ -71,7 +71,7 @@ class Manifest:
         left_out: Iterable[bytes],
         *,
         common: Mapping[str, int] | None = None,
-    ) -> Manifest:
+    ) -> WorkspaceManifest:
         """Make a manifest of regular files and folders with their modes.
 
         Args:
@@ -113,7 +113,7 @@ class Manifest:
         return json.dumps(value, separators=(",", ":")).encode("ascii")
 
     @classmethod
-    def decode(cls, line: bytes) -> Manifest:
+    def decode(cls, line: bytes) -> WorkspaceManifest:
         """Decode a manifest.
 
         Raises:

@@ -75,12 +75,12 @@ def write_small_change(
         WriteError: The system refused; nothing refers to what was stored.
     """
     try:
-        return _Writer(locked, found, change).write()
+        return _TreeWriter(locked, found, change).write()
     except (_NotHere, ValueError, GitFailed):
         return None
 
 
-class _Writer:
+class _TreeWriter:
     """Writes one tree."""
 
     def __init__(self, locked: LockedRepository, found: WorkspaceScan, change: Change) -> None:
@@ -233,7 +233,7 @@ class _Writer:
 
 
 def _read_files(
-    writer: _Writer, fd: int, look: FolderLook, names: Sequence[bytes], most: int
+    writer: _TreeWriter, fd: int, look: FolderLook, names: Sequence[bytes], most: int
 ) -> dict[bytes, tuple[bytes, bytes]]:
     numbers = look.by_name()
     if sum(numbers[name][SIZE] for name in names) > most:

@@ -18,7 +18,7 @@ from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader, 
 from ...base.files.safe_path import Missing, directory_beneath
 from ...base.files.tree_removal import DISCARDED_PREFIX
 from ..errors import GitFailed, RepositoryError, SnapshotRefused, printable
-from .manifest import MODE_BITS, Manifest, kind_of_file
+from .manifest import MODE_BITS, WorkspaceManifest, kind_of_file
 from .snapshot_repository import LockedRepository
 from .workspace_index import WorkspaceState, look_at, remember, write_state
 from .workspace_scan import ScanLimits, WorkspaceScan, scan_workspace
@@ -213,7 +213,7 @@ def _fill(
         remember(locked, found, state.tree)
 
 
-def _give_modes(fs: FileSystem, fd: int, found: WorkspaceScan, manifest: Manifest) -> None:
+def _give_modes(fs: FileSystem, fd: int, found: WorkspaceScan, manifest: WorkspaceManifest) -> None:
     """Set the modes that differ."""
     for path, mode in found.files():
         wanted = manifest.mode_of(path, kind_of_file(mode))

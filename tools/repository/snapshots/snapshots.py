@@ -26,7 +26,7 @@ from ...base.errors import ErrorKind, reason_of
 from ...base.files.trees import TreeChanges
 from ..errors import GitFailed, RepositoryError, SnapshotRefused
 from ..git.git_objects import COMMIT, TREE, commit_content, sync_refs, write_refs
-from .manifest import Manifest
+from .manifest import WorkspaceManifest
 from .snapshot_packs import (
     NewPack,
     end_history,
@@ -84,7 +84,7 @@ class Snapshot:
     parents: tuple[str, ...]
     taken_at: datetime
     label: str
-    manifest: Manifest
+    manifest: WorkspaceManifest
 
     @property
     def state(self) -> WorkspaceState:
@@ -195,7 +195,7 @@ class Snapshots:
         """
         with self.repository.locked() as locked:
             empty = locked.objects.write(TREE, b"")
-            return self._commit(locked, WorkspaceState(empty, Manifest()), label)
+            return self._commit(locked, WorkspaceState(empty, WorkspaceManifest()), label)
 
     def begin(self, commit: str) -> None:
         """Make a commit the base of the work: the parent of every snapshot.
@@ -278,7 +278,7 @@ class Snapshots:
                 parents=tuple(value.decode() for name, value in fields if name == b"parent"),
                 taken_at=datetime.fromtimestamp(int(stamp), UTC),
                 label=subject.decode("utf-8", "replace"),
-                manifest=Manifest.decode(rest.strip()),
+                manifest=WorkspaceManifest.decode(rest.strip()),
             )
         except (StopIteration, ValueError, IndexError) as error:
             raise SnapshotMissing(commit, directory=self.repository.directory) from error

@@ -16,7 +16,7 @@ from ...base.files.filesystem import close_reader
 from ..errors import GitFailed, SnapshotRefused, printable
 from ..git.git_command import joined
 from .folder_look import FolderLook, differing
-from .manifest import Manifest
+from .manifest import WorkspaceManifest
 from .small_change import Change, write_small_change
 from .snapshot_repository import LockedRepository
 from .workspace_memory import FILE as MEMORY
@@ -44,7 +44,7 @@ class WorkspaceState:
     """
 
     tree: str
-    manifest: Manifest
+    manifest: WorkspaceManifest
 
 
 @frozen
@@ -110,7 +110,7 @@ def write_state(locked: LockedRepository, looked: LookedAt) -> Written:
     """
     found, memory = looked.found, looked.memory
     if memory is not None and memory.manifest and found.same:
-        state = WorkspaceState(memory.tree, Manifest.decode(memory.manifest))
+        state = WorkspaceState(memory.tree, WorkspaceManifest.decode(memory.manifest))
         return Written(state, lambda: None)
     known = _NOTHING if memory is None else memory.looks
     changed, removed = differing(found.looks, known)

@@ -29,7 +29,7 @@ from .folder_look import (
     looks_of,
     mark_of,
 )
-from .manifest import MODE_BITS, Manifest, common_modes, kind_of_file
+from .manifest import MODE_BITS, WorkspaceManifest, common_modes, kind_of_file
 
 _FAULTS_NAMED: Final = 20
 _MOVED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
@@ -128,7 +128,7 @@ class WorkspaceScan:
         """The paths that git does not accept."""
         return [look.prefix + name for look in self.looks.values() for name in look.left_out]
 
-    def manifest(self) -> Manifest:
+    def manifest(self) -> WorkspaceManifest:
         """Return the parts that a git tree lacks."""
         counted = {path: look.mode_counts() for path, look in self.looks.items()}
         counts: Counter[int] = Counter()
@@ -144,7 +144,7 @@ class WorkspaceScan:
             if not unusual.isdisjoint(counted[at])
             for path, mode in _files_of(look)
         }
-        return Manifest.of(files, folders, self.empty, self.left_out, common=common)
+        return WorkspaceManifest.of(files, folders, self.empty, self.left_out, common=common)
 
 
 def _files_of(look: FolderLook) -> Iterator[tuple[bytes, int]]:
@@ -182,7 +182,7 @@ def scan_workspace(
         OSError: It can't be read.
     """
     scanner = _Scanner(fs, limits if limits is not None else ScanLimits(), known or {})
-    with suppress(_Enough):
+    with suppress(_ScanStopped):
         scanner.look(root_fd, b"", 0)
     if scanner.faults:
         raise SnapshotRefused(workspace, scanner.faults[:_FAULTS_NAMED])
@@ -190,7 +190,7 @@ def scan_workspace(
     return scanner.found
 
 
-class _Enough(Exception):
+class _ScanStopped(Exception):
     """A limit is reached that makes looking further pointless."""
 
 
@@ -316,8 +316,8 @@ class _Scanner:
     def _fault(self, path: bytes, problem: str) -> None:
         self.faults.append(f"{printable(path, 200)}: {problem}")
         if len(self.faults) >= _FAULTS_NAMED:
-            raise _Enough
+            raise _ScanStopped
 
     def _stop(self, problem: str) -> None:
         self.faults.append(problem)
-        raise _Enough
+        raise _ScanStopped

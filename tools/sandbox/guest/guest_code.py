@@ -162,7 +162,7 @@ def end(main, run_exit_handlers=atexit._run_exitfuncs, gc=gc, loaded=sys.modules
     gc.collect()
 
 def run_turn(text, name, run_source):
-    # What begins with a NUL is no source but a script and what it is given: see `Script.message`.
+    # A text that starts with a NUL is a script and its inputs: see `GuestScript.message`.
     if text[:1] != '\\0':
         return run_source(text, name)
     _, lines, inject, *argv, source = text.split('\\0')
@@ -263,7 +263,7 @@ class GuestCode(NamedTuple):
         return cls(starter=bytes.fromhex(printed.decode("ascii")))
 
     def preparation(self) -> str:
-        """Return a template's first turn; later turns may be `Script.message`s."""
+        """Return a template's first turn; later turns may be `GuestScript.message`s."""
         return self.turn("prepare_template", ())
 
     def turn(self, todo: str, arguments: tuple[object, ...]) -> str:
@@ -272,7 +272,7 @@ class GuestCode(NamedTuple):
         return f"exec(__import__('marshal').loads({self.starter!r}), {settings!a})"
 
 
-class Script(NamedTuple):
+class GuestScript(NamedTuple):
     """One execution's code and inputs.
 
     Attributes:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 
-class Skipped(Exception):
+class CallSkipped(Exception):
     """A call was given up before it started."""
 
 
@@ -53,7 +53,7 @@ class ToolLoop:
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._closed:
-                raise Skipped
+                raise CallSkipped
             if self._loop is None:
                 loop = asyncio.new_event_loop()
                 thread = threading.Thread(
@@ -79,7 +79,7 @@ async def _awaited(
             ended.set_result(await awaitable)
         else:
             _close(awaitable)
-            ended.set_exception(Skipped())
+            ended.set_exception(CallSkipped())
     except GeneratorExit as error:
         ended.set_exception(error)
         raise

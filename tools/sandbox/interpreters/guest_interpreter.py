@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import SandboxUnavailable
-from ..guest.guest_code import GUEST_WORKSPACE, HOME_NAME, TEMPORARY, Script
+from ..guest.guest_code import GUEST_WORKSPACE, HOME_NAME, TEMPORARY, GuestScript
 from ..host.engine.guest_thread import with_room
 from ..host.engine.loaded_engine import EngineUnavailable
 from ..host.files.files import Directory
 from ..host.files.host_directory import HostTree
 from ..host.files.memory_files import MemoryTree
-from ..host.files.quota import Meter
+from ..host.files.quota import QuotaMeter
 from ..host.files.system_calls import LINUX
 from ..host.files.upkeep import Upkeep
 from ..host.machine import GuestMachine, TurnLimits, TurnOutcome
@@ -200,13 +200,13 @@ class GuestInterpreter:
         if self._timer is None:
             self._end_when_idle()
 
-    def _code_of_turn(self, script: Script) -> str:
+    def _code_of_turn(self, script: GuestScript) -> str:
         if not self._keeps:
             return script.message()
         by_lines = _BY_LINES if script.streams else ""
         return by_lines + script.turn(self._prepared.code)
 
-    def _begin_for(self, script: Script, machine: GuestMachine) -> None:
+    def _begin_for(self, script: GuestScript, machine: GuestMachine) -> None:
         """Start from a template with the script's imports, if there is one."""
         template = self._template_for(script.source)
         if template is self._begun_with or self._begun_with is not self._prepared.template:
@@ -301,7 +301,7 @@ class GuestInterpreter:
         """Return the tree of `/tmp`, empty but for the home; files still open count."""
         tree = self._temporary
         if tree is None:
-            tree = MemoryTree(Meter(room, temporary=True), upkeep=upkeep)
+            tree = MemoryTree(QuotaMeter(room, temporary=True), upkeep=upkeep)
         else:
             tree.begin_again(room)
         tree.add(HOME_NAME.encode(), None)

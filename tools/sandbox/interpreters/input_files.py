@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ..errors import InputFileError
-from ..host.files.files import Kind, Opening
+from ..host.files.files import NodeKind, Opening
 from ..host.files.host_directory import HostTree
-from ..host.files.quota import Meter
+from ..host.files.quota import QuotaMeter
 from ..host.files.system_calls import LINUX, SystemCalls
 from ..workspaces.workspace import ChangeLedger
 
@@ -37,7 +37,11 @@ def place_files(
         InputFileError: A file could not be written; the error names those that were.
     """
     tree = HostTree(
-        served.root, Meter(served.room), ChangeLedger(), hides=served.hides, calls=calls or LINUX
+        served.root,
+        QuotaMeter(served.room),
+        ChangeLedger(),
+        hides=served.hides,
+        calls=calls or LINUX,
     )
     placed: list[str] = []
     try:
@@ -59,7 +63,7 @@ def _place(root: HostDirectory, path: bytes, data: bytes) -> None:
         try:
             root.make_directory(above)
         except FileExistsError:
-            if root.status_of(above, follow=False).kind is not Kind.DIRECTORY:
+            if root.status_of(above, follow=False).kind is not NodeKind.DIRECTORY:
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
     file = root.open(path, _REPLACED)
     try:

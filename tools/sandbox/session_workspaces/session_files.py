@@ -36,7 +36,7 @@ MAX_READ_BYTES: Final = 256 << 20
 """The largest file read by default, in bytes: a guest can create sparse ones."""
 
 
-class _Place(NamedTuple):
+class _OpenPlace(NamedTuple):
     """Where a path leads: its open directory and the name in it.
 
     Attributes:
@@ -65,7 +65,7 @@ def _place_of(
     fs: SessionFileSystem,
     *,
     missing: Missing = Missing.REFUSED,
-) -> Iterator[_Place]:
+) -> Iterator[_OpenPlace]:
     """Hold open the directory of a path's last name; errors name the path as given."""
     validate_session_id(session_id)
     path = validate_session_path(relative_path)
@@ -74,7 +74,7 @@ def _place_of(
         open_session(session_id, workspace_root, fs=fs) as session,
         directory_beneath(fs, session.fd, path.parts[:-1], missing=missing) as parent,
     ):
-        yield _Place(session.root_fd, parent, path.parts[-1], path)
+        yield _OpenPlace(session.root_fd, parent, path.parts[-1], path)
 
 
 @contextmanager
@@ -269,7 +269,7 @@ def write_session_file(
     )
 
 
-def _mode_to_keep(fs: FileSystem, place: _Place, shown_path: str, *, overwrite: bool) -> int:
+def _mode_to_keep(fs: FileSystem, place: _OpenPlace, shown_path: str, *, overwrite: bool) -> int:
     """Return the mode of the file to be replaced, or of a new one."""
     try:
         status = fs.stat(place.name, dir_fd=place.fd)

@@ -27,7 +27,7 @@ Stamp = tuple[int, int, int, int]
 """What identifies one state of a file: inode, size, mtime_ns, ctime_ns."""
 
 
-class Snapshot(NamedTuple):
+class TreeSnapshot(NamedTuple):
     """One scan of a workspace.
 
     Attributes:
@@ -52,7 +52,7 @@ def take_snapshot(
     max_path_bytes: int = MAX_PATH_BYTES,
     max_listed_bytes: int = MAX_LISTED_BYTES,
     tick: Callable[[], object] | None = None,
-) -> Snapshot:
+) -> TreeSnapshot:
     """Scan an entire workspace.
 
     The walk uses two descriptors at any depth: it descends by name and returns through `..`,
@@ -73,9 +73,9 @@ def take_snapshot(
             special.add(path)
         files[path] = (seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
-    walk = _Walk(note, max_entries, tick, max_path_bytes, max_listed_bytes)
+    walk = _TreeWalk(note, max_entries, tick, max_path_bytes, max_listed_bytes)
     walk.run(root)
-    return Snapshot(
+    return TreeSnapshot(
         files=files,
         special=frozenset(special),
         entries=walk.entries,
@@ -84,7 +84,7 @@ def take_snapshot(
     )
 
 
-def list_files(seen: Snapshot) -> list[str]:
+def list_files(seen: TreeSnapshot) -> list[str]:
     """Return the regular files of a scan whose names a guest can see."""
     found = []
     for path in seen.files:
@@ -111,7 +111,7 @@ def measure_tree(
         if stat.S_ISREG(seen.st_mode):
             total += seen.st_size
 
-    walk = _Walk(note, max_entries, tick)
+    walk = _TreeWalk(note, max_entries, tick)
     walk.run(directory)
     return total, walk.entries
 
@@ -139,11 +139,11 @@ def count_names(
             key = seen.st_dev, seen.st_ino
             names[key] = names.get(key, 0) + 1
 
-    _Walk(note, max_entries, tick).run(directory)
+    _TreeWalk(note, max_entries, tick).run(directory)
     return names
 
 
-class _Walk:
+class _TreeWalk:
     """One depth-first walk of a tree, with limits on its cost.
 
     Args:

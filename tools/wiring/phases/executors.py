@@ -18,7 +18,7 @@ from ...harness.session_ports import LocalSessions
 if TYPE_CHECKING:
     from ...jail import JailPolicy, JailResult
     from ...sandbox import ExecutionPolicy, SandboxResult
-    from ...sandbox.workspaces.workspace_tree import Snapshot
+    from ...sandbox.workspaces.workspace_tree import TreeSnapshot
 
 EXECUTORS: Final = Register(
     "executors",
@@ -133,7 +133,9 @@ def jail_phase_result(
     )
 
 
-def changes_between(before: Snapshot, after: Snapshot) -> tuple[list[str], list[str], list[str]]:
+def changes_between(
+    before: TreeSnapshot, after: TreeSnapshot
+) -> tuple[list[str], list[str], list[str]]:
     """Return the files created, modified and deleted between two snapshots, sorted.
 
     A file whose name is not UTF-8 is omitted: no record can name it.

@@ -104,14 +104,16 @@ def read_specification(data: bytes) -> tuple[Specification | None, list[str]]:
     return (None, faults.sorted()) if faults else (found, [])
 
 
-def _reader(root: MappingNode, faults: Faults, text: str) -> _Reader | RequirementReader:
+def _reader(
+    root: MappingNode, faults: Faults, text: str
+) -> _SpecificationReader | RequirementReader:
     """Return the reader of the document's form: requirements, or what SPEC writes."""
     if is_requirement_document(root):
         return RequirementReader(faults, text)
-    return _Reader(faults, text)
+    return _SpecificationReader(faults, text)
 
 
-class _Reader:
+class _SpecificationReader:
     def __init__(self, faults: Faults, text: str) -> None:
         self._faults = faults
         self._text = text

@@ -106,13 +106,13 @@ def parse_answer(
     Returns:
         Its parts; no files if there is any fault.
     """
-    reader = _Reader(refuse, files=files)
+    reader = _AnswerReader(refuse, files=files)
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     reader.read(lines, first=1, depth=0)
     return reader.answer()
 
 
-class _Reader:
+class _AnswerReader:
     def __init__(self, refuse: Callable[[str], str | None], *, files: bool = True) -> None:
         self._refuse = refuse
         self._takes_files = files

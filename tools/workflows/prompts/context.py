@@ -21,7 +21,7 @@ from ...base.path_pattern import is_exact, matches
 from ...harness import HarnessError
 from ...harness.views.briefing import most_tokens
 from ..converters import as_tuple
-from .context_folder import LINK, ContextFolder, Listing, NotShown, context_folder
+from .context_folder import LINK, ContextFolder, ContextListing, NotShown, context_folder
 from .project_outline import imported_modules, parse_module, signatures, tree_text
 from .prompts import fenced, language_of
 
@@ -194,7 +194,7 @@ class _Gathering:
         if not shown.strip() or not self._add("guide", path, body, cut=cut):
             self._leave(path, "does not fit into the bound" if shown.strip() else "is empty")
 
-    def _files(self, listing: Listing) -> Iterator[tuple[str, str]]:
+    def _files(self, listing: ContextListing) -> Iterator[tuple[str, str]]:
         """Show the files that the globs match, each once, in the globs' order; yield the texts."""
         seen: set[str] = set()
         for pattern in self._request.files:
@@ -215,7 +215,7 @@ class _Gathering:
                 else:
                     self._leave(path, "does not fit into the bound")
 
-    def _matching(self, pattern: str, listing: Listing) -> list[str]:
+    def _matching(self, pattern: str, listing: ContextListing) -> list[str]:
         found = [path for path in listing.files if matches(pattern, path)]
         secret = [path for path in listing.secret if matches(pattern, path)]
         links = [path for path in listing.links if matches(pattern, path)]
@@ -229,7 +229,7 @@ class _Gathering:
             self._leave(path, f"is beyond the first {_MAX_NAMED} files of {shown_name(pattern)}")
         return found[:_MAX_NAMED]
 
-    def _signatures(self, shown: dict[str, str], listing: Listing) -> None:
+    def _signatures(self, shown: dict[str, str], listing: ContextListing) -> None:
         """Show the signatures of the modules that the shown Python files import."""
         there = set(listing.files)
         wanted: dict[str, None] = {}

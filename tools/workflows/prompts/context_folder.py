@@ -58,7 +58,7 @@ _NEVER: Final = frozenset(
 
 
 @frozen
-class _Rule:
+class _IgnoreRule:
     pattern: str
     negated: bool
     directories: bool
@@ -84,7 +84,7 @@ class IgnoreRules:
         return None
 
 
-def _rule(line: str) -> _Rule | None:
+def _rule(line: str) -> _IgnoreRule | None:
     text = line.rstrip()
     if not text or text.startswith("#") or len(text) > _MAX_RULE_CHARS:
         return None
@@ -94,7 +94,7 @@ def _rule(line: str) -> _Rule | None:
     text = text.rstrip("/")
     anchored = "/" in text
     pattern = text.removeprefix("/")
-    return _Rule(pattern, negated, directories, anchored) if pattern else None
+    return _IgnoreRule(pattern, negated, directories, anchored) if pattern else None
 
 
 def looks_secret(path: str) -> bool:
@@ -111,7 +111,7 @@ def holds_private_key(data: bytes) -> bool:
 
 
 @frozen
-class Listing:
+class ContextListing:
     """The result of a walk.
 
     Attributes:
@@ -147,7 +147,7 @@ class ContextFolder:
     max_entries: int = MAX_ENTRIES
     _rules: dict[tuple[str, ...], IgnoreRules] = field(factory=dict, init=False, repr=False)
 
-    def list(self) -> Listing:
+    def list(self) -> ContextListing:
         """Walk the folder and return its files.
 
         Raises:
@@ -173,7 +173,9 @@ class ContextFolder:
                     (secret if looks_secret(path) else files).append(path)
         except OSError as error:
             raise ReadError(path=self.path, cause=error) from error
-        return Listing(tuple(sorted(files)), tuple(sorted(links)), tuple(sorted(secret)), cut)
+        return ContextListing(
+            tuple(sorted(files)), tuple(sorted(links)), tuple(sorted(secret)), cut
+        )
 
     def ignores(self, path: str) -> bool:
         """Return whether a file of this path is ignored, by its own rule or a folder's."""

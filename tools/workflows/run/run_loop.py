@@ -42,7 +42,7 @@ MAX_ROUNDS: Final = 1000
 
 
 @frozen(kw_only=True, eq=False)
-class Run:
+class WorkflowRun:
     """One run of one session."""
 
     led: LedSession

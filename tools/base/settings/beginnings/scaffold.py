@@ -109,7 +109,7 @@ _MAX_BYTES: Final = 4 << 20
 _MODE: Final = 0o644
 
 
-class Change(StrEnum):
+class ScaffoldAction(StrEnum):
     """What a scaffold does with a file."""
 
     WRITTEN = "written"
@@ -134,7 +134,7 @@ class PlannedFile:
     """
 
     path: str
-    change: Change
+    change: ScaffoldAction
     content: bytes = b""
     mode: int = _MODE
     reason: str | None = None
@@ -142,7 +142,11 @@ class PlannedFile:
     @property
     def is_written(self) -> bool:
         """Whether the file is written."""
-        return self.change in {Change.WRITTEN, Change.REPLACED, Change.EXTENDED}
+        return self.change in {
+            ScaffoldAction.WRITTEN,
+            ScaffoldAction.REPLACED,
+            ScaffoldAction.EXTENDED,
+        }
 
 
 @frozen(kw_only=True)
@@ -273,15 +277,15 @@ def _planned(
                 raise ScaffoldRefused(path / name, "a link or another thing stands there")
             present = _content(fs, directory_fd, path / name)
     except FileNotFoundError:
-        return PlannedFile(path=name, change=Change.WRITTEN, content=content)
+        return PlannedFile(path=name, change=ScaffoldAction.WRITTEN, content=content)
     except OSError as error:
         raise ScaffoldRefused(path / name, _words(error)) from error
     if present == content:
-        return PlannedFile(path=name, change=Change.UNCHANGED)
+        return PlannedFile(path=name, change=ScaffoldAction.UNCHANGED)
     if not force:
-        return PlannedFile(path=name, change=Change.KEPT)
+        return PlannedFile(path=name, change=ScaffoldAction.KEPT)
     mode = stat.S_IMODE(status.st_mode) & 0o777
-    return PlannedFile(path=name, change=Change.REPLACED, content=content, mode=mode)
+    return PlannedFile(path=name, change=ScaffoldAction.REPLACED, content=content, mode=mode)
 
 
 def _content(fs: FileSystem, directory_fd: int, path: Path) -> bytes | None:
@@ -301,7 +305,7 @@ def _ignore(fs: FileSystem, fd: int, path: Path) -> PlannedFile | None:
     except FileNotFoundError:
         if not _in_repository(path):
             return None
-        return PlannedFile(path=_IGNORE, change=Change.WRITTEN, content=with_ignored(b""))
+        return PlannedFile(path=_IGNORE, change=ScaffoldAction.WRITTEN, content=with_ignored(b""))
     if not stat.S_ISREG(status.st_mode):
         return _ignore_refused("it is a link or another thing, which is not changed")
     content = _content(fs, fd, path / _IGNORE)
@@ -309,15 +313,15 @@ def _ignore(fs: FileSystem, fd: int, path: Path) -> PlannedFile | None:
         return _ignore_refused("it is no text of a usual size")
     wanted = with_ignored(content)
     if wanted == content:
-        return PlannedFile(path=_IGNORE, change=Change.UNCHANGED)
+        return PlannedFile(path=_IGNORE, change=ScaffoldAction.UNCHANGED)
     mode = stat.S_IMODE(status.st_mode) & 0o777
-    return PlannedFile(path=_IGNORE, change=Change.EXTENDED, content=wanted, mode=mode)
+    return PlannedFile(path=_IGNORE, change=ScaffoldAction.EXTENDED, content=wanted, mode=mode)
 
 
 def _ignore_refused(reason: str) -> PlannedFile:
     lines = " and ".join(IGNORED)
     return PlannedFile(
-        path=_IGNORE, change=Change.REFUSED, reason=f"{reason}; have git ignore {lines}"
+        path=_IGNORE, change=ScaffoldAction.REFUSED, reason=f"{reason}; have git ignore {lines}"
     )
 
 

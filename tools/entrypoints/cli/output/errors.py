@@ -141,7 +141,7 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130, "interrupted with Ctrl-C"
 
 
-class GuestExit(int):
+class GuestExitCode(int):
     """Exit code of code in the sandbox, passed on regardless of its meaning as one of ours."""
 
 

@@ -14,12 +14,12 @@ from xml.etree.ElementTree import Element
 from attrs import evolve
 
 from ....base.errors import counted
-from ....base.search_words import Passage, Place, SearchWords
+from ....base.search_words import Passage, SearchWords, TextSource
 from ....harness.views.session_head import SessionHead
 from ....harness.views.session_search import SessionMatch
 from ....questions import SessionStatus
 from ....questions.listing import QuestionMatch
-from ....wiring.searching import Found, search
+from ....wiring.searching import SearchResult, search
 from ...pages.html import Child, element
 from ...pages.parts import budget_bar, muted
 from ..live import QUESTIONS, SESSIONS
@@ -188,7 +188,7 @@ def _pages(wanted: Wanted, found: Listed) -> Element:
 
 LIMIT: Final = 50
 """Maximum number of sessions and question sessions shown."""
-_PARTS: Final = {Place.HISTORY: "history", Place.ARTIFACT: "files"}
+_PARTS: Final = {TextSource.HISTORY: "history", TextSource.ARTIFACT: "files"}
 """The section of a session's page that shows the content of a place."""
 
 
@@ -245,7 +245,7 @@ def _form(text: str, wanted: Wanted) -> Element:
     )
 
 
-def _summary(found: Found) -> Element:
+def _summary(found: SearchResult) -> Element:
     count = len(found.matches)
     if not count:
         text = "Nothing has all of these words."
@@ -256,7 +256,7 @@ def _summary(found: Found) -> Element:
     return element("p", text, id="summary", class_="muted", role="status")
 
 
-def _matches(found: Found, services: UiServices) -> list[Element]:
+def _matches(found: SearchResult, services: UiServices) -> list[Element]:
     if not found.matches:
         return []
     standings = {one.session_id: one.standing for one in services.rows()}

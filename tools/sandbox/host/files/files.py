@@ -31,7 +31,7 @@ OF_A_DESCRIPTOR: Final = 5 << 10
 """Host bytes charged for an open descriptor: its record and the longest path."""
 
 
-class Kind(IntEnum):
+class NodeKind(IntEnum):
     """A node's kind, in preview1's numbers."""
 
     UNKNOWN = 0
@@ -45,7 +45,7 @@ class FileStatus(NamedTuple):
 
     device: int
     inode: int
-    kind: Kind
+    kind: NodeKind
     links: int
     size: int
     accessed: int
@@ -53,12 +53,12 @@ class FileStatus(NamedTuple):
     changed: int
 
 
-class Entry(NamedTuple):
+class DirectoryEntry(NamedTuple):
     """One name in a directory."""
 
     name: bytes
     inode: int
-    kind: Kind
+    kind: NodeKind
 
 
 class Opening(NamedTuple):
@@ -77,7 +77,7 @@ class Node(Protocol):
     """What every node implements."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> NodeKind:
         """The node's kind."""
 
     def status(self) -> FileStatus:
@@ -138,7 +138,7 @@ class Directory(Node, Protocol):
     def link(self, path: bytes, other: Directory, new_path: bytes, *, follow: bool) -> None:
         """Give a file another name."""
 
-    def entries(self) -> Iterable[Entry]:
+    def entries(self) -> Iterable[DirectoryEntry]:
         """Yield its entries without `.` and `..`; each is looked up as it is taken."""
 
 
@@ -170,7 +170,7 @@ class WithoutContent:
         return False
 
 
-class Listing:
+class DirectoryListing:
     """Snapshot of a directory's entries from when the guest began to read them, encoded.
 
     A cookie is the offset of the next record.
@@ -183,7 +183,7 @@ class Listing:
         OSError: There is no memory for them (ENOMEM), or they cannot be read.
     """
 
-    def __init__(self, entries: Iterable[Entry], upkeep: Upkeep) -> None:
+    def __init__(self, entries: Iterable[DirectoryEntry], upkeep: Upkeep) -> None:
         self._upkeep = upkeep
         self._held = 0
         self._records = records = bytearray()
@@ -280,7 +280,7 @@ class Descriptor:
         self.flags = flags
         self.given_up = self.given_up_below = 0
         self.preopened = preopened
-        self.listing: Listing | None = None
+        self.listing: DirectoryListing | None = None
         self.counted = False
 
     def leave_listing(self) -> None:
@@ -350,7 +350,7 @@ class Descriptors:
             OSError: It is not a directory (EBADF, ENOTDIR); as from `get`.
         """
         node = self.get(number, right).node
-        if node.kind is not Kind.DIRECTORY:
+        if node.kind is not NodeKind.DIRECTORY:
             raise refusal(errno.ENOTDIR)
         return node  # type: ignore[return-value]
 

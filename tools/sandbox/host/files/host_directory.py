@@ -16,10 +16,19 @@ from typing import Final
 
 from ....base.files.filesystem import close_reader
 from ...guest_paths import MAX_DEPTH
-from .files import Directory, Entry, FileStatus, Kind, Opening, Times, WithoutContent, refusal
+from .files import (
+    Directory,
+    DirectoryEntry,
+    FileStatus,
+    NodeKind,
+    Opening,
+    Times,
+    WithoutContent,
+    refusal,
+)
 from .host_file import HostFile, separate
 from .host_tree import OPEN_FILE, ServedTree, open_as_seen, status_of, told
-from .path_resolution import Place, Start
+from .path_resolution import ResolvedPath, Start
 
 MOST_MOVED: Final = 100_000
 """The most files of a renamed directory whose new paths are recorded."""
@@ -32,7 +41,7 @@ _COPIES_OF_A_PATH: Final = 10
 class HostDirectory(WithoutContent):
     """One handle of a directory."""
 
-    kind = Kind.DIRECTORY
+    kind = NodeKind.DIRECTORY
 
     def __init__(self, tree: ServedTree, fd: int, path: bytes, *, owned: bool = True) -> None:
         self.tree: Final = tree
@@ -92,12 +101,12 @@ class HostDirectory(WithoutContent):
                 raise refusal(errno.ENOTDIR)
             return self._open_file(place, seen, opening)
 
-    def _place_to_open(self, path: bytes, opening: Opening) -> Place:
+    def _place_to_open(self, path: bytes, opening: Opening) -> ResolvedPath:
         if opening.follow and not (opening.create and opening.exclusive):
             return self.tree.locate_followed(self.start, path, making=opening.create)
         return self.tree.resolver.locate(self.start, path, making=opening.create)
 
-    def _make_file(self, place: Place, opening: Opening) -> HostFile:
+    def _make_file(self, place: ResolvedPath, opening: Opening) -> HostFile:
         """Create a file that did not exist; its mode is never executable."""
         tree = self.tree
         tree.meter.allow_entry()
@@ -108,13 +117,13 @@ class HostDirectory(WithoutContent):
         tree.meter.losses.forget(place.path)
         return HostFile(tree, fd, place.path)
 
-    def _open_directory(self, place: Place, opening: Opening) -> HostDirectory:
+    def _open_directory(self, place: ResolvedPath, opening: Opening) -> HostDirectory:
         if opening.write or opening.truncate or opening.create:
             raise refusal(errno.EISDIR)
         fd, _ = open_as_seen(place, os.O_RDONLY | os.O_DIRECTORY, stat.S_ISDIR)
         return HostDirectory(self.tree, fd, place.path)
 
-    def _open_file(self, place: Place, seen: os.stat_result, opening: Opening) -> HostFile:
+    def _open_file(self, place: ResolvedPath, seen: os.stat_result, opening: Opening) -> HostFile:
         tree = self.tree
         tree.meter.room.allow_size(0 if opening.truncate else seen.st_size)
         if opening.write and tree.has_names_elsewhere(seen):
@@ -200,7 +209,7 @@ class HostDirectory(WithoutContent):
                 else:
                     self._link_a_file(place, seen, new)
 
-    def _link_a_file(self, place: Place, seen: os.stat_result, new: Place) -> None:
+    def _link_a_file(self, place: ResolvedPath, seen: os.stat_result, new: ResolvedPath) -> None:
         inside = not self.tree.has_names_elsewhere(seen)
         self.tree.meter.allow_link(seen.st_size)
         self._give_name(place, new)
@@ -209,7 +218,7 @@ class HostDirectory(WithoutContent):
             self.tree.linked(seen)
         self.tree.changes.wrote(told(new.path), existed=False)
 
-    def _link_a_link(self, place: Place, new: Place) -> None:
+    def _link_a_link(self, place: ResolvedPath, new: ResolvedPath) -> None:
         """Link a link; refuse it, like a new link, if it would lead out from the new place."""
         target = self._calls.readlink(place.name, dir_fd=place.directory)
         if self.tree.resolver.would_lead_out(new, target):
@@ -217,7 +226,7 @@ class HostDirectory(WithoutContent):
         self._give_name(place, new)
         self.tree.meter.count_entries(1)
 
-    def _give_name(self, place: Place, new: Place) -> None:
+    def _give_name(self, place: ResolvedPath, new: ResolvedPath) -> None:
         self._calls.link(place.name, new.name, src_dir_fd=place.directory, dst_dir_fd=new.directory)
 
     def rename(self, path: bytes, other: Directory, new_path: bytes) -> None:
@@ -253,7 +262,7 @@ class HostDirectory(WithoutContent):
                 if not noted:
                     tree.changes.complete = False
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[DirectoryEntry]:
         """Yield the entries that the guest can see; each is looked up as it is taken."""
         resolver, work = self.tree.resolver, self.tree.upkeep.work
         at_root = resolver.is_root(self._fd)
@@ -263,37 +272,39 @@ class HostDirectory(WithoutContent):
             for each in listing:
                 name = os.fsencode(each.name)
                 kind, inode = self._kind_of(each, name), each.inode()
-                shown = kind is not Kind.REGULAR or inode != hidden
+                shown = kind is not NodeKind.REGULAR or inode != hidden
                 if kind is None or not shown or (at_root and resolver.is_hidden_name(name)):
                     work()
                 else:
-                    yield Entry(name, inode, kind)
+                    yield DirectoryEntry(name, inode, kind)
 
-    def _kind_of(self, entry: os.DirEntry[str], name: bytes) -> Kind | None:
+    def _kind_of(self, entry: os.DirEntry[str], name: bytes) -> NodeKind | None:
         """Return an entry's kind; None if the guest cannot see it."""
         try:
             entry.name.encode("utf-8")
         except UnicodeEncodeError:
             return None
         if entry.is_file(follow_symlinks=False):
-            return Kind.REGULAR
+            return NodeKind.REGULAR
         if entry.is_dir(follow_symlinks=False):
-            return Kind.DIRECTORY
+            return NodeKind.DIRECTORY
         if not entry.is_symlink():
             return None
         path = name if not self.path else self.path + b"/" + name
-        place = Place(self._fd, name, path, must_be_directory=False, owned=False, calls=self._calls)
-        return None if self.tree.resolver.leads_out(place) else Kind.LINK
+        place = ResolvedPath(
+            self._fd, name, path, must_be_directory=False, owned=False, calls=self._calls
+        )
+        return None if self.tree.resolver.leads_out(place) else NodeKind.LINK
 
     # ---------------------------------------------------------- parts
 
-    def _find(self, path: bytes, *, follow: bool) -> Place:
+    def _find(self, path: bytes, *, follow: bool) -> ResolvedPath:
         if follow:
             return self.tree.locate_followed(self.start, path)
         return self.tree.resolver.locate(self.start, path)
 
     @contextlib.contextmanager
-    def _making(self, path: bytes, *, directory: bool = False) -> Iterator[Place]:
+    def _making(self, path: bytes, *, directory: bool = False) -> Iterator[ResolvedPath]:
         """Yield the place of a new entry, if there is room; only directories may end in a slash."""
         self.tree.require_writable()
         with self.tree.resolver.locate(self.start, path, making=True) as place:
@@ -307,7 +318,7 @@ class HostDirectory(WithoutContent):
     @contextlib.contextmanager
     def _changing(
         self, path: bytes, itself: int = errno.EBUSY
-    ) -> Iterator[tuple[Place, os.stat_result]]:
+    ) -> Iterator[tuple[ResolvedPath, os.stat_result]]:
         """Yield the place of an existing entry, and its status.
 
         Args:
@@ -325,7 +336,9 @@ class HostDirectory(WithoutContent):
             raise refusal(errno.EXDEV)
         return other
 
-    def _carried(self, place: Place, moving: os.stat_result, new: Place) -> tuple[list[str], bool]:
+    def _carried(
+        self, place: ResolvedPath, moving: os.stat_result, new: ResolvedPath
+    ) -> tuple[list[str], bool]:
         """Return the files in a directory to be moved, and whether the list is complete."""
         if not stat.S_ISDIR(moving.st_mode):
             return [], True
@@ -355,9 +368,9 @@ class HostDirectory(WithoutContent):
 
     def _note_moved(
         self,
-        place: Place,
+        place: ResolvedPath,
         moving: os.stat_result,
-        new: Place,
+        new: ResolvedPath,
         replaced: os.stat_result | None,
         files: list[str],
     ) -> None:

@@ -10,9 +10,9 @@ import stat
 from typing import Final
 
 from ....base.files.filesystem import close_reader
-from .files import Buffers, FileStatus, Kind, Times, refusal
+from .files import Buffers, FileStatus, NodeKind, Times, refusal
 from .host_tree import OPEN_FILE, ServedTree, open_as_seen, status_of
-from .path_resolution import Place
+from .path_resolution import ResolvedPath
 from .quota import LostAt
 from .upkeep import BYTES_OF_A_STEP
 
@@ -31,7 +31,7 @@ class HostFile:
         seen: Its status when it was opened; read if None.
     """
 
-    kind = Kind.REGULAR
+    kind = NodeKind.REGULAR
 
     def __init__(
         self, tree: ServedTree, fd: int, path: bytes, seen: os.stat_result | None = None
@@ -131,7 +131,7 @@ class HostFile:
         losses.refuse(self._account.path, error.errno or errno.EIO, size, at)
 
 
-def separate(tree: ServedTree, place: Place) -> None:
+def separate(tree: ServedTree, place: ResolvedPath) -> None:
     """Replace a name's file by its own copy; the other names still refer to the old file.
 
     The copy is created under a temporary name beside it and renamed, so a failed copy changes

@@ -15,9 +15,9 @@ from typing import Final, Protocol, Self
 from ....base.files.filesystem import close_reader
 from ...workspaces.quota import Room
 from ...workspaces.workspace import ChangeLedger, ServedDirectory
-from .files import FileStatus, Kind, refusal
-from .path_resolution import PathResolver, Place, Start
-from .quota import Account, Meter, moved_path
+from .files import FileStatus, NodeKind, refusal
+from .path_resolution import PathResolver, ResolvedPath, Start
+from .quota import Account, QuotaMeter, moved_path
 from .system_calls import LINUX, SystemCalls
 from .upkeep import Upkeep
 
@@ -52,7 +52,7 @@ class ServedTree:
     def __init__(
         self,
         root: int,
-        meter: Meter,
+        meter: QuotaMeter,
         changes: ChangeLedger,
         *,
         hides: bool = False,
@@ -88,7 +88,7 @@ class ServedTree:
         """Create the tree of an execution's directory."""
         return cls(
             served.root,
-            Meter(served.room),
+            QuotaMeter(served.room),
             served.changes,
             hides=served.hides,
             writable=writable,
@@ -125,7 +125,7 @@ class ServedTree:
 
     # ---------------------------------------------------------- what is there
 
-    def visible(self, place: Place) -> os.stat_result:
+    def visible(self, place: ResolvedPath) -> os.stat_result:
         """Return the status of a place that the guest can see.
 
         Raises:
@@ -139,7 +139,7 @@ class ServedTree:
             raise refusal(errno.ENOTDIR)
         return seen
 
-    def look(self, place: Place, number: int = errno.ENOENT) -> os.stat_result | None:
+    def look(self, place: ResolvedPath, number: int = errno.ENOENT) -> os.stat_result | None:
         """Return the status of a place; None if nothing is there.
 
         Args:
@@ -151,7 +151,7 @@ class ServedTree:
             raise refusal(number)
         return seen
 
-    def _can_see(self, place: Place, seen: os.stat_result) -> bool:
+    def _can_see(self, place: ResolvedPath, seen: os.stat_result) -> bool:
         if stat.S_ISLNK(seen.st_mode):
             return not self.resolver.leads_out(place)
         if stat.S_ISREG(seen.st_mode):
@@ -162,7 +162,7 @@ class ServedTree:
         hidden = self.resolver.hidden_file()
         return hidden is not None and os.path.samestat(hidden, seen)
 
-    def locate_followed(self, start: Start, path: bytes, *, making: bool = False) -> Place:
+    def locate_followed(self, start: Start, path: bytes, *, making: bool = False) -> ResolvedPath:
         """Return where a path leads, following a link at its end."""
         place = self.resolver.locate(start, path, making=making)
         try:
@@ -269,7 +269,7 @@ class ServedTree:
 
 
 def open_as_seen(
-    place: Place, flags: int, expected: Callable[[int], bool]
+    place: ResolvedPath, flags: int, expected: Callable[[int], bool]
 ) -> tuple[int, os.stat_result]:
     """Open what was just looked at; refuse anything put in its place since.
 
@@ -298,11 +298,11 @@ def open_as_seen(
 def status_of(seen: os.stat_result) -> FileStatus:
     """Convert the host's status to the guest's."""
     if stat.S_ISREG(seen.st_mode):
-        kind = Kind.REGULAR
+        kind = NodeKind.REGULAR
     elif stat.S_ISDIR(seen.st_mode):
-        kind = Kind.DIRECTORY
+        kind = NodeKind.DIRECTORY
     else:
-        kind = Kind.LINK if stat.S_ISLNK(seen.st_mode) else Kind.UNKNOWN
+        kind = NodeKind.LINK if stat.S_ISLNK(seen.st_mode) else NodeKind.UNKNOWN
     return FileStatus(
         seen.st_dev,
         seen.st_ino,

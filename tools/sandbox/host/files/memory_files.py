@@ -14,7 +14,7 @@ from typing import Final
 
 from ...guest_paths import MAX_DEPTH
 from ...workspaces.quota import Room
-from .files import Directory, Entry, FileStatus, Kind, Opening, Times, refusal
+from .files import Directory, DirectoryEntry, FileStatus, NodeKind, Opening, Times, refusal
 from .memory_nodes import (
     OF_A_NAME,
     OF_A_NODE,
@@ -25,7 +25,7 @@ from .memory_nodes import (
     ReadOnlyFile,
 )
 from .path_resolution import names_directory_itself
-from .quota import Meter
+from .quota import QuotaMeter
 from .upkeep import Upkeep
 
 __all__ = ["MemoryDirectory", "MemoryFile", "MemoryLink", "MemoryTree", "ReadOnlyFile"]
@@ -52,7 +52,7 @@ class MemoryTree(MemoryTreeState):
 
     def __init__(
         self,
-        meter: Meter | None,
+        meter: QuotaMeter | None,
         *,
         now_ns: Callable[[], int] = time.time_ns,
         filled: Callable[[], None] | None = None,
@@ -87,7 +87,7 @@ class MemoryTree(MemoryTreeState):
 class MemoryDirectory(MemoryNode):
     """A directory."""
 
-    kind = Kind.DIRECTORY
+    kind = NodeKind.DIRECTORY
 
     def __init__(
         self,
@@ -253,9 +253,11 @@ class MemoryDirectory(MemoryNode):
         source.touch()
         parent.touch()
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[DirectoryEntry]:
         """Yield its entries; each is looked up as it is taken."""
-        return (Entry(name, node.inode, node.kind) for name, node in list(self.names.items()))
+        return (
+            DirectoryEntry(name, node.inode, node.kind) for name, node in list(self.names.items())
+        )
 
     def put(self, name: bytes, node: MemoryNode, more: int = 0) -> None:
         """Add a new node; `more` bytes are reserved beyond its name and kind."""

@@ -6,8 +6,8 @@ import errno
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from .files import Buffers, FileStatus, Kind, Times, WithoutContent, refusal
-from .quota import Account, Meter
+from .files import Buffers, FileStatus, NodeKind, Times, WithoutContent, refusal
+from .quota import Account, QuotaMeter
 from .upkeep import BYTES_OF_A_STEP, Upkeep
 
 OF_A_NODE: Final = 1024
@@ -34,7 +34,7 @@ class MemoryTreeState:
     """
 
     def __init__(
-        self, meter: Meter | None, now_ns: Callable[[], int], upkeep: Upkeep | None
+        self, meter: QuotaMeter | None, now_ns: Callable[[], int], upkeep: Upkeep | None
     ) -> None:
         self.now_ns: Final = now_ns
         self.upkeep = upkeep or Upkeep()
@@ -43,7 +43,7 @@ class MemoryTreeState:
         self._inodes = 0
 
     @property
-    def meter(self) -> Meter:
+    def meter(self) -> QuotaMeter:
         """The meter of a writable tree.
 
         Raises:
@@ -62,7 +62,7 @@ class MemoryTreeState:
 class MemoryNode(WithoutContent):
     """Base of files, links and directories in memory."""
 
-    kind = Kind.UNKNOWN
+    kind = NodeKind.UNKNOWN
 
     def __init__(self, tree: MemoryTreeState) -> None:
         self.tree: Final = tree
@@ -120,7 +120,7 @@ class MemoryNode(WithoutContent):
 class MemoryLink(MemoryNode):
     """A symbolic link."""
 
-    kind = Kind.LINK
+    kind = NodeKind.LINK
 
     def __init__(self, tree: MemoryTreeState, target: bytes) -> None:
         super().__init__(tree)
@@ -135,7 +135,7 @@ class MemoryLink(MemoryNode):
 class MemoryFile(MemoryNode):
     """A regular file."""
 
-    kind = Kind.REGULAR
+    kind = NodeKind.REGULAR
 
     def __init__(self, tree: MemoryTreeState, path: bytes) -> None:
         super().__init__(tree)
@@ -241,7 +241,7 @@ class ReadOnlyFile(MemoryNode):
         read_into: Fills a buffer from a position; returns the number of bytes read.
     """
 
-    kind = Kind.REGULAR
+    kind = NodeKind.REGULAR
 
     def __init__(
         self, tree: MemoryTreeState, size: int, read_into: Callable[[Buffers, int], int]

@@ -6,9 +6,19 @@ import errno
 from collections.abc import Mapping
 
 from ...guest_paths import MAX_DEPTH
-from .files import Directory, Entry, FileStatus, Kind, Node, Opening, Times, WithoutContent, refusal
+from .files import (
+    Directory,
+    DirectoryEntry,
+    FileStatus,
+    Node,
+    NodeKind,
+    Opening,
+    Times,
+    WithoutContent,
+    refusal,
+)
 
-_STATUS = FileStatus(0, 1, Kind.DIRECTORY, 2, 0, 0, 0, 0)
+_STATUS = FileStatus(0, 1, NodeKind.DIRECTORY, 2, 0, 0, 0, 0)
 
 
 class MountPoints(WithoutContent):
@@ -20,7 +30,7 @@ class MountPoints(WithoutContent):
         mounted: The directories, by path from here.
     """
 
-    kind = Kind.DIRECTORY
+    kind = NodeKind.DIRECTORY
 
     def __init__(self, mounted: Mapping[bytes, Directory]) -> None:
         self._mounted = mounted
@@ -60,10 +70,10 @@ class MountPoints(WithoutContent):
             raise refusal(errno.EINVAL)
         return where.read_link(rest)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[DirectoryEntry]:
         """Return the names of the mounts, or of their parents."""
         names = dict.fromkeys(path.partition(b"/")[0] for path in self._mounted)
-        return [Entry(name, 1, Kind.DIRECTORY) for name in names]
+        return [DirectoryEntry(name, 1, NodeKind.DIRECTORY) for name in names]
 
     def below(self, path: bytes) -> tuple[Directory, bytes]:
         """Return where a path to be changed leads.

@@ -52,7 +52,7 @@ class _AboveStartError(LeadsOutError):
     """A link on the way leads above the path's start, which may still be in the tree."""
 
 
-class Place:
+class ResolvedPath:
     """Where a path leads: a name in a directory; it need not exist.
 
     Attributes:
@@ -171,7 +171,7 @@ class PathResolver:
 
     def locate(
         self, start: Start, path: bytes, *, follow: bool = False, making: bool = False
-    ) -> Place:
+    ) -> ResolvedPath:
         """Return where a path leads.
 
         Args:
@@ -202,13 +202,13 @@ class PathResolver:
         whole = _bounded(_join(start.path, parts))
         if len(parts) <= 1:
             name = parts[0] if parts else b"."
-            return Place(
+            return ResolvedPath(
                 start.directory, name, whole, must_be_directory, owned=False, calls=self.calls
             )
         fd = self._enter(start, parts[:-1]) if self._has_openat2 else None
         if fd is None:
             return self._walk(start, parts, must_be_directory, follow=False, making=making)
-        return Place(fd, parts[-1], whole, must_be_directory, owned=True, calls=self.calls)
+        return ResolvedPath(fd, parts[-1], whole, must_be_directory, owned=True, calls=self.calls)
 
     def _enter(self, start: Start, parts: list[bytes]) -> int | None:
         """Open the directory at a plain path; return None if it must be walked by component."""
@@ -223,7 +223,7 @@ class PathResolver:
                 raise
             return None
 
-    def leads_out(self, place: Place) -> bool:
+    def leads_out(self, place: ResolvedPath) -> bool:
         """Return whether a link leads out of the tree, or to the hidden file.
 
         The path to the link's directory is walked only if the link leads above that directory.
@@ -237,7 +237,7 @@ class PathResolver:
         except _AboveStartError:
             return self._lead_out(Start(self._root, b""), place.path.split(b"/"), links=0)
 
-    def would_lead_out(self, place: Place, target: bytes) -> bool:
+    def would_lead_out(self, place: ResolvedPath, target: bytes) -> bool:
         """Return whether a link made at a place with this target would; raise as `leads_out`."""
         parts = [*place.path.split(b"/")[:-1], *target.split(b"/")]
         parts = [part for part in parts if part not in (b"", b".")]
@@ -246,7 +246,7 @@ class PathResolver:
     def _lead_out(self, start: Start, parts: list[bytes], *, links: int) -> bool:
         try:
             with (
-                _Walk(self, start, links) as walk,
+                _PathWalk(self, start, links) as walk,
                 walk.run(parts, must_be_directory=False, follow=True, making=False),
             ):
                 return False
@@ -267,12 +267,12 @@ class PathResolver:
         *,
         follow: bool,
         making: bool,
-    ) -> Place:
-        with _Walk(self, start) as walk:
+    ) -> ResolvedPath:
+        with _PathWalk(self, start) as walk:
             return walk.run(parts, must_be_directory, follow=follow, making=making)
 
 
-class _Walk:
+class _PathWalk:
     """The walk of one path, one component at a time."""
 
     def __init__(self, resolver: PathResolver, start: Start, links: int = 0) -> None:
@@ -293,7 +293,7 @@ class _Walk:
 
     def run(
         self, parts: list[bytes], must_be_directory: bool, *, follow: bool, making: bool
-    ) -> Place:
+    ) -> ResolvedPath:
         """Walk to the end, and return the place there."""
         left, work = parts[::-1], self._resolver.upkeep.work
         while left:
@@ -363,12 +363,14 @@ class _Walk:
         self._opened.append(fd)
         self._names.append(part)
 
-    def _end(self, name: bytes, must_be_directory: bool) -> Place:
+    def _end(self, name: bytes, must_be_directory: bool) -> ResolvedPath:
         parts = self._names if name == b"." else [*self._names, name]
         path = _bounded(_join(self._start.path, parts))
         owned = bool(self._opened)
         directory = self._opened.pop() if owned else self._start.directory
-        return Place(directory, name, path, must_be_directory, owned=owned, calls=self._calls)
+        return ResolvedPath(
+            directory, name, path, must_be_directory, owned=owned, calls=self._calls
+        )
 
 
 @lru_cache(1 << 12)

@@ -111,7 +111,7 @@ class Losses:
         return sorted(found.items(), key=lambda each: each[0])
 
 
-class Meter:
+class QuotaMeter:
     """Lets files grow within the quota, and records what it refuses.
 
     Attributes:

@@ -12,7 +12,15 @@ import struct
 import time
 from typing import Final
 
-from ..files.files import NOT_CAPABLE, Descriptor, Entry, Kind, Listing, Times, refusal
+from ..files.files import (
+    NOT_CAPABLE,
+    Descriptor,
+    DirectoryEntry,
+    DirectoryListing,
+    NodeKind,
+    Times,
+    refusal,
+)
 from . import rights
 from .guest import Guest, require
 
@@ -35,8 +43,8 @@ def fd_advise(guest: Guest, number: int, _start: int, _length: int, _advice: int
 def fd_allocate(guest: Guest, number: int, start: int, length: int) -> int:
     """Grow a file to at least this size; counts against the quota, reserves no disk space."""
     found = guest.descriptors.get(number, rights.ALLOCATE)
-    require(found.node.kind is not Kind.DIRECTORY, errno.EISDIR)
-    require(found.node.kind is Kind.REGULAR, errno.ENODEV)
+    require(found.node.kind is not NodeKind.DIRECTORY, errno.EISDIR)
+    require(found.node.kind is NodeKind.REGULAR, errno.ENODEV)
     require(found.writable, errno.EBADF)
     require(length > 0, errno.EINVAL)
     require(start + length <= _MOST_POSITION, errno.EFBIG)
@@ -96,7 +104,7 @@ def fd_filestat_get(guest: Guest, number: int, out: int) -> int:
 
 def fd_filestat_set_size(guest: Guest, number: int, size: int) -> int:
     found = guest.descriptors.get(number, rights.SET_SIZE)
-    require(found.node.kind is Kind.REGULAR and found.writable, errno.EINVAL)
+    require(found.node.kind is NodeKind.REGULAR and found.writable, errno.EINVAL)
     require(size <= _MOST_POSITION, errno.EINVAL)
     guest.upkeep.count_file_call()
     found.node.truncate(size)
@@ -126,7 +134,7 @@ def _for_transfer(
     found = guest.descriptors.get(number, right)
     require(found.readable if right == rights.READ else found.writable, errno.EBADF)
     if at is not None:
-        require(found.node.kind is not Kind.UNKNOWN, errno.ESPIPE)
+        require(found.node.kind is not NodeKind.UNKNOWN, errno.ESPIPE)
         require(at <= _MOST_POSITION, errno.EINVAL)
     guest.memory.view(out, 4)
     return found
@@ -158,8 +166,8 @@ def fd_pwrite(guest: Guest, number: int, buffers: int, count: int, at: int, out:
 
 def _with_position(guest: Guest, number: int, right: int) -> Descriptor:
     found = guest.descriptors.get(number, right)
-    require(found.node.kind is not Kind.DIRECTORY, errno.EISDIR)
-    require(found.node.kind is Kind.REGULAR, errno.ESPIPE)
+    require(found.node.kind is not NodeKind.DIRECTORY, errno.EISDIR)
+    require(found.node.kind is NodeKind.REGULAR, errno.ESPIPE)
     return found
 
 
@@ -210,10 +218,10 @@ def fd_readdir(guest: Guest, number: int, out: int, length: int, cookie: int, us
         guest.upkeep.count_file_call()
         found.leave_listing()
         dots = (
-            Entry(b".", directory.status().inode, Kind.DIRECTORY),
-            Entry(b"..", 0, Kind.DIRECTORY),
+            DirectoryEntry(b".", directory.status().inode, NodeKind.DIRECTORY),
+            DirectoryEntry(b"..", 0, NodeKind.DIRECTORY),
         )
-        found.listing = Listing(itertools.chain(dots, directory.entries()), guest.upkeep)
+        found.listing = DirectoryListing(itertools.chain(dots, directory.entries()), guest.upkeep)
     at = found.listing.copy(cookie, guest.memory.view(out, length))
     guest.memory.write_u32(used, at)
     guest.transferred(at)

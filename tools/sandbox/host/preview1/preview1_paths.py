@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import functools
 
-from ..files.files import NOT_CAPABLE, Descriptor, Directory, Kind, Opening
+from ..files.files import NOT_CAPABLE, Descriptor, Directory, NodeKind, Opening
 from ..files.mount_points import MountPoints, from_the_root, reached
 from . import rights
 from .guest import Guest, require
@@ -76,7 +76,7 @@ def path_open(
     node = directory.open(name, opening)
     made = Descriptor(
         node,
-        readable=opening.read or node.kind is Kind.DIRECTORY,
+        readable=opening.read or node.kind is NodeKind.DIRECTORY,
         writable=opening.write,
         flags=flags & ALL_FLAGS,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..files.files import Descriptor, Kind
+from ..files.files import Descriptor, NodeKind
 
 DATASYNC: Final = 1 << 0
 READ: Final = 1 << 1
@@ -47,9 +47,9 @@ _OF_DIRECTORIES: Final = 0xFBFFE19  # all of a directory's
 def rights_of(descriptor: Descriptor) -> tuple[int, int]:
     """Return a descriptor's rights, and those of what is opened from it."""
     own, below = _OF_FILES, 0
-    if descriptor.node.kind is Kind.DIRECTORY:
+    if descriptor.node.kind is NodeKind.DIRECTORY:
         own, below = _OF_DIRECTORIES, ALL
-    elif descriptor.node.kind is Kind.UNKNOWN:
+    elif descriptor.node.kind is NodeKind.UNKNOWN:
         own = 0
     if descriptor.readable:
         own |= READ

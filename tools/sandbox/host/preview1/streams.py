@@ -6,16 +6,16 @@ import errno
 from collections.abc import Callable
 from typing import Final
 
-from ..files.files import Buffers, FileStatus, Kind, Times, WithoutContent, refusal
+from ..files.files import Buffers, FileStatus, NodeKind, Times, WithoutContent, refusal
 
 _HANDED_ON_AT_ONCE: Final = 1 << 16
-_STATUS = FileStatus(0, 0, Kind.UNKNOWN, 1, 0, 0, 0, 0)
+_STATUS = FileStatus(0, 0, NodeKind.UNKNOWN, 1, 0, 0, 0, 0)
 
 
 class _Stream(WithoutContent):
     """Base of streams; refuses what they cannot do."""
 
-    kind = Kind.UNKNOWN
+    kind = NodeKind.UNKNOWN
 
     def status(self) -> FileStatus:
         """Return an empty status."""
@@ -38,14 +38,14 @@ class _Stream(WithoutContent):
 class InputFile(_Stream):
     """Input that is complete from the start; behaves as a read-only file."""
 
-    kind = Kind.REGULAR
+    kind = NodeKind.REGULAR
 
     def __init__(self, data: bytes) -> None:
         self._data = memoryview(data)
 
     def status(self) -> FileStatus:
         """Return the status of a file of that size."""
-        return _STATUS._replace(kind=Kind.REGULAR, size=len(self._data))
+        return _STATUS._replace(kind=NodeKind.REGULAR, size=len(self._data))
 
     def read(self, buffers: Buffers, at: int) -> int:
         """Read from a position; read nothing at the end."""

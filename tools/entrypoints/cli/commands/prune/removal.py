@@ -92,7 +92,7 @@ def _look(cli: Cli, works: Sequence[Work], disposal: prune.Disposal, *, dry_run:
                 dry_run=True,
                 disposal=disposal,
                 observer=prune_events(work.name) if dry_run else None,
-                outside=_freeing(prune.Outside(clock=cli.outside.clock), freed),
+                outside=_freeing(prune.PruneEnvironment(clock=cli.outside.clock), freed),
             )
         except prune.PruneError as error:
             if len(works) == 1:
@@ -105,7 +105,7 @@ def _look(cli: Cli, works: Sequence[Work], disposal: prune.Disposal, *, dry_run:
                 freed[device] += sum(one.candidate.disk_bytes for one in work.removals)
 
 
-def _freeing(outside: prune.Outside, freed: Mapping[int, int]) -> prune.Outside:
+def _freeing(outside: prune.PruneEnvironment, freed: Mapping[int, int]) -> prune.PruneEnvironment:
     """Return an environment that counts the bytes of planned removals as free."""
 
     def free(fd: int) -> int:
@@ -125,7 +125,7 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: prune.Disposal) -> None:
                     only=work.removals,
                     disposal=disposal,
                     observer=prune_events(work.name),
-                    outside=prune.Outside(clock=cli.outside.clock),
+                    outside=prune.PruneEnvironment(clock=cli.outside.clock),
                 )
             except prune.PruneError as error:
                 if len(works) == 1:

@@ -58,7 +58,9 @@ def _trash_of(
     return [
         (one, record)
         for one in targets
-        for record in prune.list_trash(one.root, outside=prune.Outside(clock=cli.outside.clock))
+        for record in prune.list_trash(
+            one.root, outside=prune.PruneEnvironment(clock=cli.outside.clock)
+        )
     ]
 
 
@@ -70,7 +72,7 @@ def trash(cli: Cli, selection: KindOptions) -> None:
         session_id
         for one in targets
         for session_id in prune.list_unrecorded(
-            one.root, outside=prune.Outside(clock=cli.outside.clock)
+            one.root, outside=prune.PruneEnvironment(clock=cli.outside.clock)
         )
     ]
     columns = "kind session_id trashed_at purge_after size_bytes"
@@ -114,13 +116,15 @@ def restore(
         path = Path(session)
         fitting = [one for one in targets if path.name.startswith(f"{one.kind}-")]
         back = prune.restore_archive(
-            path, (fitting or targets)[0], outside=prune.Outside(clock=cli.outside.clock)
+            path, (fitting or targets)[0], outside=prune.PruneEnvironment(clock=cli.outside.clock)
         )
     else:
         trashed = [(one, record.session_id) for one, record in _trash_of(targets, cli)]
         found = _fitting(trashed, session, "sessions in the trash")
         back = (
-            prune.restore_from_trash(*found, outside=prune.Outside(clock=cli.outside.clock))
+            prune.restore_from_trash(
+                *found, outside=prune.PruneEnvironment(clock=cli.outside.clock)
+            )
             if found is not None
             else _restore_unlisted(cli, targets, session)
         )
@@ -140,7 +144,7 @@ def _restore_unlisted(cli: Cli, targets: Sequence[prune.PruneTarget], session_id
             continue
         try:
             return prune.restore_from_trash(
-                one, session_id, outside=prune.Outside(clock=cli.outside.clock)
+                one, session_id, outside=prune.PruneEnvironment(clock=cli.outside.clock)
             )
         except prune.NotInTrash:
             continue
@@ -176,7 +180,7 @@ def _pin(cli: Cli, session: str, selection: KindOptions, *, keep: bool) -> None:
     else:
         target = cast("prune.PruneTarget", kind.directories)
         changed = (prune.pin if keep else prune.unpin)(
-            target, session_id, outside=prune.Outside(clock=cli.outside.clock)
+            target, session_id, outside=prune.PruneEnvironment(clock=cli.outside.clock)
         )
     was = "" if changed else " already"
     cli.output.outcome(
@@ -188,7 +192,7 @@ def _pin(cli: Cli, session: str, selection: KindOptions, *, keep: bool) -> None:
 def _pinned(cli: Cli, kind: PruneKind) -> frozenset[str]:
     if kind.stored is not None:
         return kind.stored.pinned()
-    return prune.pinned(kind.target.root, outside=prune.Outside(clock=cli.outside.clock))
+    return prune.pinned(kind.target.root, outside=prune.PruneEnvironment(clock=cli.outside.clock))
 
 
 def _names(cli: Cli, kind: PruneKind, wanted: str) -> Iterable[str]:
@@ -218,7 +222,9 @@ def repair(
     """
     sandboxes = KindOptions("sandbox", workspace_root, None).select(cli)["sandbox"]
     found = sandboxes.prune(
-        prune.RetentionPolicy(), dry_run=True, outside=prune.Outside(clock=cli.outside.clock)
+        prune.RetentionPolicy(),
+        dry_run=True,
+        outside=prune.PruneEnvironment(clock=cli.outside.clock),
     )
     reasons = {"no_metadata", "corrupted_metadata"}
     broken = [one.session_id for one in found.skipped if one.reason in reasons]

@@ -15,10 +15,10 @@ from .....sandbox.session_workspaces.session_files import MAX_READ_BYTES
 from ...context import Cli
 from ...options import argument, misuse, option, parse_size, read_given_text
 from ...output.documents import selected
-from ...output.errors import ExitCode, GuestExit, Interrupted
+from ...output.errors import ExitCode, GuestExitCode, Interrupted
 from ...output.text import some_of
 from ...running.sandbox_shell import GuestOutput, Shell, run_cancellable
-from .files import Place, WorkspaceRoot, find_place, read_local
+from .files import WorkspaceFolder, WorkspaceRoot, find_place, read_local
 
 _TRAPS: Final = {
     "deadline": "it ran for longer than its deadline",
@@ -58,7 +58,9 @@ class RunLimits:
         limits: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
         return sandbox.ExecutionPolicy(**limits)
 
-    def open(self, cli: Cli, *, stateful: bool = False) -> tuple[Place, sandbox.Sandbox, bool]:
+    def open(
+        self, cli: Cli, *, stateful: bool = False
+    ) -> tuple[WorkspaceFolder, sandbox.Sandbox, bool]:
         """Return the workspace, an open sandbox over it, and whether the session is new."""
         root, policy = self.workspace_root, self.policy()
         if self.session is not None and self.agent_session is not None:
@@ -71,7 +73,7 @@ class RunLimits:
             )
             if not cli.output.json:
                 cli.output.remark(f"Session {whole}")
-            return Place(session_id=whole, name=whole, root=root), opened, True
+            return WorkspaceFolder(session_id=whole, name=whole, root=root), opened, True
         place = find_place(cli, named, root, agent=self.agent_session is not None)
         _prepare(cli)
         if place.agent:
@@ -128,11 +130,11 @@ def execute(
     if result.exit_code == 0 and not result.success:
         raise typer.Exit(ExitCode.TIMEOUT)
     if result.exit_code is not None:
-        raise typer.Exit(GuestExit(result.exit_code))
+        raise typer.Exit(GuestExitCode(result.exit_code))
     if result.trapped != "cancelled":
         raise typer.Exit(ExitCode.TIMEOUT)
     if guest is None:
-        raise typer.Exit(GuestExit(ExitCode.INTERRUPTED))
+        raise typer.Exit(GuestExitCode(ExitCode.INTERRUPTED))
     raise Interrupted(
         f"interrupted; the files of session {place.session_id} are kept",
         session_id=place.session_id,
@@ -192,7 +194,7 @@ def _remarks(result: sandbox.SandboxResult) -> Iterator[str]:
         yield f"note: the output was cut: {', '.join(cut)}"
 
 
-def _result_document(place: Place, result: sandbox.SandboxResult) -> dict[str, Any]:
+def _result_document(place: WorkspaceFolder, result: sandbox.SandboxResult) -> dict[str, Any]:
     columns = (
         "success exit_code trapped stdout stderr truncated duration_s fuel_consumed memory_peak "
         "files_created files_modified files_deleted"

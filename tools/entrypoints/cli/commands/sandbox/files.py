@@ -46,7 +46,7 @@ SandboxId = Annotated[str, argument("ID", "The session's id, or an unambiguous p
 
 
 @frozen(kw_only=True)
-class Place:
+class WorkspaceFolder:
     """Workspace of a session: the directory `name` in `root`.
 
     Attributes:
@@ -97,20 +97,20 @@ class PlaceOptions:
     ]
     workspace_root: WorkspaceRoot
 
-    def find(self, cli: Cli) -> Place:
+    def find(self, cli: Cli) -> WorkspaceFolder:
         """Return the selected workspace."""
         return find_place(cli, self.session_id, self.workspace_root, agent=self.agent_session)
 
 
-def find_place(cli: Cli, shortened: str, root: Path, *, agent: bool) -> Place:
+def find_place(cli: Cli, shortened: str, root: Path, *, agent: bool) -> WorkspaceFolder:
     """Return the workspace of a session, found by its id or a part of it."""
     if agent:
         store = cli.store()
         whole = store.resolve(shortened)
         path = store.workspace_path(whole)
-        return Place(session_id=whole, name=path.name, root=path.parent, agent=True)
+        return WorkspaceFolder(session_id=whole, name=path.name, root=path.parent, agent=True)
     whole = _resolve(shortened, root)
-    return Place(session_id=whole, name=whole, root=root)
+    return WorkspaceFolder(session_id=whole, name=whole, root=root)
 
 
 def _resolve(shortened: str, root: Path) -> str:
