@@ -51,7 +51,7 @@ def prune(
     Raises:
         PruneRootMissing: There is no such root.
         PruneRootUnusable: It is no directory, or can't be read or written; nothing was removed.
-        InvalidPolicy: It asks for what a store can't do; nothing was removed.
+        InvalidRetentionPolicy: It asks for what a store can't do; nothing was removed.
         AgentForgeError: The store does not answer; nothing was removed.
         Exception: What the observer raises is passed on unchanged, and ends the prune: the next
             prune finishes what is out of sight by then.

@@ -72,7 +72,7 @@ class RetentionPolicy:
             next prune.
 
     Raises:
-        InvalidPolicy: A value is invalid; the error names every fault.
+        InvalidRetentionPolicy: A value is invalid; the error names every fault.
     """
 
     max_age_hours: float | None = None

@@ -310,7 +310,7 @@ class Disposal:
             allow.
 
     Raises:
-        InvalidPolicy: A value is invalid; the error names every fault.
+        InvalidRetentionPolicy: A value is invalid; the error names every fault.
     """
 
     grace: timedelta | None = None
