@@ -14,11 +14,11 @@ from tests.architecture.house import modules
 
 MOST: Final = {
     "anew": 37,
-    "begun": 147,
-    "gone": 74,
+    "begun": 139,
+    "gone": 47,
     "kept": 561,
-    "stands": 42,
-    "told": 103,
+    "stands": 41,
+    "told": 102,
     "whoever": 2,
 }
 """How often each word occurs, at the most."""

@@ -174,6 +174,33 @@ async def test_others_are_answered_while_code_runs_and_cancelling_stops_it(way: 
         assert time.monotonic() - began < 300
 
 
+async def test_sixteen_runs_at_once_beside_changes_of_phase_are_all_recorded(way: Way) -> None:
+    async with way.connected() as client:
+        session_id = await begun(way, client)
+        results: list[CallToolResult] = []
+
+        async def call(tool: str, **arguments: object) -> None:
+            results.append(await client.call_tool(tool, {"session_id": session_id, **arguments}))
+
+        async with anyio.create_task_group() as group:
+            for n in range(16):
+                code = f"open('f{n:02}', 'w').write('x'); print({n})"
+                group.start_soon(lambda c=code, t=n + 1: call("run_code", code=c, tokens=t))
+                if n % 4 == 0:
+                    group.start_soon(lambda n=n: call("session_advance", phase=f"phase {n}"))
+                    group.start_soon(lambda: call("session_record_tokens", tokens=1000))
+    assert [text_of(one) for one in results if one.is_error] == []
+    ran = [values_of(one) for one in results if "stdout" in values_of(one)]
+    assert sorted(int(one["stdout"]) for one in ran) == list(range(16))
+    assert all(one["recorded"] for one in ran)
+    session = way.place.store.load(session_id)
+    assert session is not None
+    assert session.token_budget.tokens_used == sum(range(1, 17)) + 4 * 1000
+    assert sorted(one.path for one in session.artifacts) == [f"f{n:02}" for n in range(16)]
+    actions = [one.action for one in session.history]
+    assert (actions.count("phase_succeeded"), actions.count("phase_advanced")) == (16, 4)
+
+
 @pytest.mark.parametrize("way", [EITHER[0]], indirect=True, ids="-".join)
 async def test_code_of_two_servers_at_once_is_recorded_or_returned_unrecorded(way: Way) -> None:
     async with way.connected() as one, way.connected() as two:
@@ -200,6 +227,22 @@ async def test_code_of_two_servers_at_once_is_recorded_or_returned_unrecorded(wa
     assert session is not None
     assert session.token_budget.tokens_used == 7 * len(recorded)
     assert [one.action for one in session.history].count("phase_succeeded") == len(recorded)
+
+
+@pytest.mark.parametrize("way", BY_STDIO, indirect=True, ids="-".join)
+async def test_two_clients_lead_sessions_of_the_same_store(way: Way) -> None:
+    async with way.connected() as one, way.connected() as two:
+        session_id = await begun(way, one)
+        async with anyio.create_task_group() as group:
+            for client in (one, two):
+                for _ in range(5):
+                    group.start_soon(
+                        client.call_tool,
+                        "session_record_tokens",
+                        {"session_id": session_id, "tokens": 10},
+                    )
+        told = values_of(await two.call_tool("session_show", {"session_id": session_id}))
+    assert told["session"]["token_budget"]["tokens_used"] == 100
 
 
 async def test_a_session_is_read_without_a_tool(way: Way) -> None:

@@ -9,6 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from agentforge_sessions.harness import SessionManager, SessionStore, session_schema
+from agentforge_sessions.harness.views.briefing import brief
 from tests.unit.cli.conftest import CommandLine
 
 
@@ -124,3 +125,10 @@ def test_a_briefing_shows_what_the_configuration_says(
     refused = agentforge("brief", session_id)
     assert refused.code == 7
     assert "expected one of title, tags, metadata, workflow_state" in refused.err
+
+
+def test_a_briefing_that_is_to_show_what_there_is_not_is_refused(agentforge: CommandLine) -> None:
+    session = SessionStore(agentforge.base).load(begin(agentforge))
+    assert session is not None
+    with pytest.raises(ValueError, match="shows: expected some of"):
+        brief(session, shows=["secrets"])

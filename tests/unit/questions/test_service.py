@@ -154,7 +154,7 @@ def test_a_status_that_could_not_be_written_does_not_undo_the_answer(base: Path)
     assert build(base).get(session_id).status is SessionStatus.COMPLETED
 
 
-@pytest.mark.parametrize("operation", ["create", "answer", "abandon"])
+@pytest.mark.parametrize("operation", ["create", *ACTS])
 def test_every_fault_leaves_the_session_before_or_after_and_no_descriptor(
     base: Path, operation: str
 ) -> None:
