@@ -414,6 +414,28 @@ def test_cancelled_call_takes_no_half_of_an_answer_for_an_answer() -> None:
     assert isinstance(error, OperationCancelled)
 
 
+def test_an_answer_that_is_given_up_leaves_no_socket_open_while_its_error_is_held() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        hung_up = threading.Event()
+
+        def serve() -> None:
+            line, _ = server.accept()
+            with line:
+                line.recv(65536)
+                line.sendall(b"HTTP/1.1 200 OK\r\n\r\nhalf")  # its length is not known
+                while line.recv(65536):
+                    pass
+            hung_up.set()
+
+        threading.Thread(target=serve, daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+        one = HttpAgent(DIALECTS["openai"], "m-1", base_url=url, key="k", timeout_s=0.3)
+        with pytest.raises(AgentTimeout) as failed:
+            one.answer(request())
+        assert hung_up.wait(10)
+    assert failed.value.timeout_s == 0.3
+
+
 def test_cancelled_call_leaves_a_secure_server_that_does_not_shake_hands() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         greeted = threading.Event()

@@ -241,10 +241,10 @@ class HttpAgent:
                     said = f"it can't be reached: {error}".encode("utf-8", "replace")
                     return _Reply(_NOT_REACHED, said)
                 connection.request(method, path, body=body, headers=dict(headers))
-                response = connection.getresponse()
-                kind, pause = map(response.getheader, ("Content-Type", "Retry-After"))
-                data = self._all(response, deadline)
-                return _Reply(response.status, data, kind, _seconds(pause))
+                with connection.getresponse() as response:
+                    kind, pause = map(response.getheader, ("Content-Type", "Retry-After"))
+                    data = self._all(response, deadline)
+                    return _Reply(response.status, data, kind, _seconds(pause))
         except TimeoutError as error:
             raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s) from error
         except (OSError, http.client.HTTPException) as error:
