@@ -21,7 +21,7 @@ __all__ = ["ground"]
 
 
 class Line:
-    """`agentforge tdflow` on a repository, in this process."""
+    """`agentforge run tdflow` on a repository, in this process."""
 
     def __init__(self, ground: Ground, capture: pytest.CaptureFixture[str]) -> None:
         self.ground = ground
