@@ -35,6 +35,7 @@ _OWN_FIELDS: Final = frozenset({"type", "message", "exit_code"})
 
 _LISTED: Final = (
     ("init", "setup.project", "Begin a project: configuration, specification, workflow."),
+    ("do", "work.do", "Have an agent do a task; a check judges it, and you apply the result."),
     ("trust", "setup.project", "Show what a project's configuration would allow; allow it."),
     ("run", "work.work", "Run a workflow in a new session."),
     ("resume", "work.work", "Resume a session after a pause, a failure or a crash."),

@@ -29,7 +29,7 @@ from ..gates.verdict import Verdict, not_taken
 from ..ports import Stop, StopCause
 from ..prompts.answers import parse_answer
 from ..prompts.prompts import budget_note
-from ..workflow import Phase
+from ..workflow import ANYTHING, Phase
 from .agent_questions import AgentQuestions
 from .base_record import base_in_words, kept_base
 from .call_budget import BRIEFING_TOKENS, expected_tokens, missing_tokens, over_budget
@@ -89,11 +89,11 @@ class AgentConversation:
                 return refused_answer(answer, call)
             if not questions:
                 change = (
-                    change_of_answer(answer)
+                    change_of_answer(answer, stored.answer.text)
                     if edited is None
-                    else change_of_edit(edited, answer, self._rule(phase))
+                    else change_of_edit(edited, answer, stored.answer.text, self._rule(phase))
                 )
-                if change.says_something:
+                if change.says_something or (phase.agents_gate.kind == "plan" and change.said):
                     return change
                 return (
                     refused_answer(answer, call)
@@ -170,6 +170,7 @@ class AgentConversation:
             prompt_digest=digest_of(prompt),
             state=self._state_before(progress, call) if self.led.job.workflow.edits else None,
             refuse=self._rule(phase),
+            anything=ANYTHING in self.led.job.writable(phase),
         )
         with traced_call(self.agent, request) as span:
             begun = self.monotonic()
@@ -253,6 +254,7 @@ class AgentConversation:
             briefing=self._briefing(),
             files=files,
             evidence=self._evidence(progress),
+            plan=self._plan(progress),
             said_on_base=base_in_words(kept_base(self.led.steps), phase.gate),
             answered=self.questions.answered(),
             budget_note=budget_note(
@@ -299,6 +301,14 @@ class AgentConversation:
                 stored = None if prompt is None else self.led.steps.answer(key, number, prompt)
                 if stored is not None and stored.failure is None:
                     return stored.answer.state
+        return None
+
+    def _plan(self, progress: Progress) -> str | None:
+        """Return the plan of an earlier phase; None if there is none."""
+        for key in reversed(progress.keys[:-1]):
+            verdict = self.led.steps.verdict(key)
+            if verdict is not None and verdict.gate == "plan" and verdict.passed:
+                return str(verdict.facts["plan"])
         return None
 
     def _evidence(self, progress: Progress) -> tuple[str, ...]:

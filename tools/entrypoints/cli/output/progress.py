@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
@@ -47,6 +47,9 @@ class RunView(RunObserver):
             round and attempt.
         questions_dir: The questions directory, if it is not the default of `agentforge answer`.
         store: The store of the questions, if the command must name it.
+        resume: The words of the command that goes on with the session, without its id.
+        on_failing_base: Is called with the report if the gates' commands fail before anything was
+            written, or None; an exception that it raises ends the run.
     """
 
     def __init__(self, manager: SessionManager, output: Output) -> None:
@@ -63,6 +66,8 @@ class RunView(RunObserver):
         self.verdicts: list[tuple[str, int, int, Verdict]] = []
         self.questions_dir: str | None = None
         self.store: str | None = None
+        self.resume: tuple[str, ...] = ("resume",)
+        self.on_failing_base: Callable[[str], None] | None = None
 
     # ------------------------------------------------------------------------- how it is shown
 
@@ -162,6 +167,13 @@ class RunView(RunObserver):
     def gate_started(self, phase: Phase) -> None:
         """Record that the gate runs."""
         self._do(f"{phase.name}: the gate {phase.agents_gate.kind} is judging")
+
+    def base_judged(self, phase: Phase, *, said: str, failed: bool) -> None:
+        """Say which check failed before anything was written."""
+        if failed:
+            self._step(phase, said)
+        if failed and self.on_failing_base is not None:
+            self.on_failing_base(said)
 
     def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
         """Mark a phase as succeeded or failed."""
