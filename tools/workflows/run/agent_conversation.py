@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from attrs import frozen
 
@@ -68,6 +68,7 @@ class AgentConversation:
         self, phase: Phase, progress: Progress
     ) -> PhaseChange | Verdict | Stop:
         """Call the agent, and again after each round of questions, until it changes files."""
+        refuse = self._rule(phase, progress)
         for call in range(1, MAX_CALLS + 1):
             stored = self._stored_answer(phase, progress, call)
             if isinstance(stored, Stop):
@@ -81,9 +82,7 @@ class AgentConversation:
                     facts={"calls": call, "may_recover": stored.may_recover},
                 )
             edited = stored.answer.change
-            answer = parse_answer(
-                stored.answer.text, refuse=self._rule(phase), files=edited is None
-            )
+            answer = parse_answer(stored.answer.text, refuse=refuse, files=edited is None)
             questions = (*stored.answer.questions, *answer.questions)
             if answer.faults:
                 return refused_answer(answer, call)
@@ -91,7 +90,9 @@ class AgentConversation:
                 change = (
                     change_of_answer(answer, stored.answer.text)
                     if edited is None
-                    else change_of_edit(edited, answer, stored.answer.text, self._rule(phase))
+                    else change_of_edit(
+                        edited, answer, stored.answer.text, self._rule(phase, progress)
+                    )
                 )
                 if change.says_something or (phase.agents_gate.kind == "plan" and change.said):
                     return change
@@ -114,9 +115,17 @@ class AgentConversation:
             ["No more questions: decide for yourself, and write the files."],
         )
 
-    def _rule(self, phase: Phase) -> Callable[[str], str | None]:
+    def _rule(self, phase: Phase, progress: Progress) -> Callable[[str], str | None]:
         """Return the function that says why a phase may not write a path."""
-        return lambda path: self.led.job.refusal(phase, path)
+        fixed = self._passed(progress, "tests_fail") if phase.agents_gate.tests_unchanged else {}
+        tests = fixed.get("test_digests", ()) if self.led.job.component is None else ()
+
+        def refusal(path: str) -> str | None:
+            if path in tests:
+                return f"{path!r} is one of the tests, which are fixed in phase {phase.name}"
+            return self.led.job.refusal(phase, path)
+
+        return refusal
 
     def _stored_answer(self, phase: Phase, progress: Progress, call: int) -> StoredAnswer | Stop:
         """Return the answer to a call; the agent is called only if none is stored."""
@@ -169,7 +178,7 @@ class AgentConversation:
             tokens_left=self.led.budget.tokens_remaining,
             prompt_digest=digest_of(prompt),
             state=self._state_before(progress, call) if self.led.job.workflow.edits else None,
-            refuse=self._rule(phase),
+            refuse=self._rule(phase, progress),
             anything=ANYTHING in self.led.job.writable(phase),
         )
         with traced_call(self.agent, request) as span:
@@ -254,7 +263,7 @@ class AgentConversation:
             briefing=self._briefing(),
             files=files,
             evidence=self._evidence(progress),
-            plan=self._plan(progress),
+            plan=self._passed(progress, "plan").get("plan"),
             said_on_base=base_in_words(kept_base(self.led.steps), phase.gate),
             answered=self.questions.answered(),
             budget_note=budget_note(
@@ -303,13 +312,13 @@ class AgentConversation:
                     return stored.answer.state
         return None
 
-    def _plan(self, progress: Progress) -> str | None:
-        """Return the plan of an earlier phase; None if there is none."""
+    def _passed(self, progress: Progress, gate: str) -> Mapping[str, Any]:
+        """Return the facts of the last passed gate of a kind; empty if there is none."""
         for key in reversed(progress.keys[:-1]):
             verdict = self.led.steps.verdict(key)
-            if verdict is not None and verdict.gate == "plan" and verdict.passed:
-                return str(verdict.facts["plan"])
-        return None
+            if verdict is not None and verdict.gate == gate and verdict.passed:
+                return verdict.facts
+        return {}
 
     def _evidence(self, progress: Progress) -> tuple[str, ...]:
         """Return what was wrong since a phase last passed: the last verdict of each phase."""

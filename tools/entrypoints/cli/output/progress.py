@@ -37,6 +37,7 @@ class RunView(RunObserver):
     Attributes:
         session_id: The session, once the run has one.
         job: The job, once it is known.
+        title: The session's title, else the job's.
         rows: The state of each phase.
         spent: The budget, once it has been read.
         doing: The current step, in a few words, or None.
@@ -57,6 +58,7 @@ class RunView(RunObserver):
         self._output = output
         self.session_id: str | None = None
         self.job: Job | None = None
+        self.title = ""
         self.rows: list[PhaseRow] = []
         self.spent: TokenBudget | None = None
         self.doing: str | None = None
@@ -133,7 +135,8 @@ class RunView(RunObserver):
         for row in self.rows:
             if row.state not in {"succeeded", "failed"}:
                 row.state = "pending"
-        self._line(f"{'Resuming' if resumed else 'Running'} {job.title} in session {session_id}")
+        self.title = (session.title if session else None) or job.title
+        self._line(f"{'Resuming' if resumed else 'Running'} {self.title} in session {session_id}")
 
     def phase_started(
         self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
@@ -251,7 +254,7 @@ class LiveRunView(RunView):
     def _draw(self) -> RenderableType:
         if self.job is None:
             return Text()
-        title = words(self.job.title, "bold")
+        title = words(self.title, "bold")
         title.append_text(words(f"  {self.session_id}", "dim"))
         parts: list[RenderableType] = [title, phase_table(self.rows)]
         parts += [verdict_text(*one) for one in self.verdicts]

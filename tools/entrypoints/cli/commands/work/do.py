@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from attrs import define, evolve, frozen
 
 from ..... import harness
+from .....harness.domain.session_data import SessionLabels
 from .....repository.git.git_repositories import UserRepository
 from .....wiring.bootstrap import open_snapshots, session_results
 from .....workflows import InvalidWorkflow
@@ -17,6 +18,7 @@ from .....workflows.job import MAX_SUBJECT_CHARS, AgentWork
 from ...context import Cli
 from ...options import Tokens, Yes, argument, flag, misuse, option
 from ...output.errors import Declined
+from ...output.text import shorten
 from ...running.agent_options import AgentOptions, OtherAgent
 from ...running.run_session import Special, run_agent, start_agent
 from ...running.task_choices import (
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from .....workflows import RunOutcome, WorkflowRunner
     from ...output.progress import RunView
 
+_TITLE_CHARS: Final = 100
 _LAST: Final = 200
 """How many of the last sessions are looked at for the last task of a repository."""
 
@@ -140,8 +143,7 @@ def do(
 
     The agent works in a checkout of its own; yours is as it is until you apply.
     """
-    begun = cli.outside.monotonic()
-    end = TaskEnd(yes=yes, branch=branch, seconds=lambda: cli.outside.monotonic() - begun)
+    end = TaskEnd(yes=yes, branch=branch)
     if go_on:
         _go_on(cli, task, new, agent, budget, end)
         return
@@ -165,6 +167,7 @@ def do(
     attachments = open_snapshots(cli.store()).attachments(
         user.work_tree, commit, with_uncommitted=new.with_uncommitted
     )
+    cli = evolve(cli, labels=SessionLabels(title=shorten(text.splitlines()[0], _TITLE_CHARS)))
     watch = _Watch(cli, end)
     try:
         start_agent(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
@@ -14,6 +13,8 @@ from .....repository.apply.apply_plan import ApplyOptions
 from .....wiring.bootstrap import session_results
 from .....workflows.job import Job
 from .....workflows.ports import StopCause
+from .....workflows.run.progress import phases_passed, time_spent
+from .....workflows.workflow import Gate, Workflow
 from ...context import Cli
 from ...output.documents import selected, state_document
 from ...output.errors import CheckUnusable
@@ -38,12 +39,10 @@ class TaskEnd:
     Attributes:
         yes: Whether to apply it without a question.
         branch: The new branch to commit it on, or None.
-        seconds: Returns how long the command has been running, in seconds.
     """
 
     yes: bool
     branch: str | None
-    seconds: Callable[[], float]
 
     def of_run(
         self, cli: Cli, manager: harness.SessionManager, view: RunView, outcome: RunOutcome
@@ -65,7 +64,7 @@ class TaskEnd:
         line = cli.output.line
         line()
         line(f"Not done: {outcome.reason}")
-        line(f"Nothing of yours was changed. {self._cost(session)}")
+        line(f"Nothing of yours was changed. {_cost(session)}")
         line(f"What is there: {cli.command('diff', session.session_id)}")
         line(f"To go on: {following}")
 
@@ -89,11 +88,13 @@ class TaskEnd:
         """
         found = manager.diff(None, None, patch=False)
         applied = _applied_before(cli, session) if again else None
-        wants = found.files and (self.branch is not None or self.yes) and applied is None
+        gate = _workflow_of(cli, session).phases[-1].agents_gate
+        unasked = self.branch is not None or (self.yes and gate.command is not None)
+        wants = found.files and unasked and applied is None
         if not cli.output.json:
             cli.output.line()
             show_stat(cli, found)
-            cli.output.line(f"{_judged(cli, session)} {self._cost(session)}")
+            cli.output.line(f"{_judged(gate, session)} {_cost(session)}")
         if wants:
             applied = self._apply(cli, session)
         elif found.files and applied is None and cli.output.can_ask():
@@ -132,13 +133,6 @@ class TaskEnd:
         results = session_results(cli.store(), cli.objects_url)
         return results.apply(session, ApplyOptions(branch=self.branch))
 
-    def _cost(self, session: harness.SessionContext) -> str:
-        budget = session.token_budget
-        return (
-            f"It cost {budget.tokens_used:,} of {budget.total_budget:,} tokens and "
-            f"{duration_text(self.seconds())}."
-        )
-
 
 def _applied_before(cli: Cli, session: harness.SessionContext) -> Applied | None:
     """Return what an earlier command applied of a result, finishing it if it was interrupted."""
@@ -158,20 +152,34 @@ def withdraw(cli: Cli, session_id: str, reason: str) -> None:
     cli.change(session_id, lambda manager: manager.abort(reason))
 
 
-def _judged(cli: Cli, session: harness.SessionContext) -> str:
+def _workflow_of(cli: Cli, session: harness.SessionContext) -> Workflow:
+    """Return a task's workflow; the gate of its last phase judges the result."""
+    return Job.of_session(cli.store(), session.session_id).workflow
+
+
+def _judged(gate: Gate, session: harness.SessionContext) -> str:
     """Return what judged a complete session's result, in a sentence."""
-    gate = Job.of_session(cli.store(), session.session_id).workflow.phases[-1].agents_gate
     tries = counted_of(session.attempt_number, "try", "tries")
     if gate.command is None:
         return f"Unchecked: no command judged it ({tries})."
     return f"The check passed after {tries}: {gate.command}."
 
 
+def _cost(session: harness.SessionContext) -> str:
+    budget, spent = session.token_budget, time_spent(session.history)
+    return (
+        f"It cost {budget.tokens_used:,} of {budget.total_budget:,} tokens; the agent took "
+        f"{duration_text(spent.agent)}, the check {duration_text(spent.gate)}."
+    )
+
+
 def _document(cli: Cli, session: harness.SessionContext, details: dict[str, Any]) -> dict[str, Any]:
-    gate = Job.of_session(cli.store(), session.session_id).workflow.phases[-1].agents_gate
+    workflow, passed = _workflow_of(cli, session), phases_passed(session)
+    gate = workflow.phases[-1].agents_gate
     done = session.state is harness.SessionState.COMPLETED
     return {
         **state_document(session, cli.store()),
+        "phases_done": [name for name in workflow.names if name in passed],
         **details,
         "check": gate.command,
         "checked": done and gate.command is not None,
