@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from attrs import frozen
 
@@ -117,8 +117,9 @@ class AgentConversation:
 
     def _rule(self, phase: Phase, progress: Progress) -> Callable[[str], str | None]:
         """Return the function that says why a phase may not write a path."""
-        fixed = self._passed(progress, "tests_fail") if phase.agents_gate.tests_unchanged else {}
-        tests = fixed.get("test_digests", ()) if self.led.job.component is None else ()
+        fixed = phase.agents_gate.tests_unchanged and self.led.job.component is None
+        red = self.led.steps.passed(progress.keys[:-1], "tests_fail") if fixed else None
+        tests = (red or {}).get("test_digests", ())
 
         def refusal(path: str) -> str | None:
             if path in tests:
@@ -263,7 +264,7 @@ class AgentConversation:
             briefing=self._briefing(),
             files=files,
             evidence=self._evidence(progress),
-            plan=self._passed(progress, "plan").get("plan"),
+            plan=(self.led.steps.passed(progress.keys[:-1], "plan") or {}).get("plan"),
             said_on_base=base_in_words(kept_base(self.led.steps), phase.gate),
             answered=self.questions.answered(),
             budget_note=budget_note(
@@ -311,14 +312,6 @@ class AgentConversation:
                 if stored is not None and stored.failure is None:
                     return stored.answer.state
         return None
-
-    def _passed(self, progress: Progress, gate: str) -> Mapping[str, Any]:
-        """Return the facts of the last passed gate of a kind; empty if there is none."""
-        for key in reversed(progress.keys[:-1]):
-            verdict = self.led.steps.verdict(key)
-            if verdict is not None and verdict.gate == gate and verdict.passed:
-                return verdict.facts
-        return {}
 
     def _evidence(self, progress: Progress) -> tuple[str, ...]:
         """Return what was wrong since a phase last passed: the last verdict of each phase."""

@@ -144,11 +144,7 @@ class PhaseGates:
 
     def red(self, progress: Progress) -> Mapping[str, Any] | None:
         """Return the facts of the red tests that bind the later phases."""
-        for key in reversed(progress.keys[:-1]):
-            verdict = self.led.steps.verdict(key)
-            if verdict is not None and verdict.gate == "tests_fail" and verdict.passed:
-                return verdict.facts
-        return None
+        return self.led.steps.passed(progress.keys[:-1], "tests_fail")
 
     # ------------------------------------------------------------------------------------ the base
 

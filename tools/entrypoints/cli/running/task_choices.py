@@ -95,7 +95,8 @@ def find_check(
         typer.BadParameter: There is none, or it is no command.
     """
     facts, detected, mounts, files = _detected(top)
-    said, because = configuration.gate, f"{configuration.path} says so"
+    said = configuration.gate
+    because: str | None = f"{configuration.path} says so"
     if named == NO_CHECK:
         return FoundCheck(gate=UNCHECKED, facts=facts, mounts=mounts)
     if named is not None:

@@ -19,7 +19,7 @@ from ...context import Cli
 from ...options import Tokens, Yes, argument, flag, misuse, option
 from ...output.errors import Declined
 from ...output.text import shorten
-from ...running.agent_options import AgentOptions, OtherAgent
+from ...running.agent_options import NO_JAIL, NO_WAIT, AgentOptions, OtherAgent
 from ...running.run_session import Special, run_agent, start_agent
 from ...running.task_choices import (
     NO_CHECK,
@@ -81,7 +81,8 @@ class TaskAgent:
     agent_env: list[str] | None = option(
         "--agent-env NAME", "Give it this environment variable, too; may be repeated."
     )
-    no_wait: bool = flag("--no-wait", "Pause for questions instead of waiting for their answers.")
+    no_jail: bool = NO_JAIL
+    no_wait: bool = NO_WAIT
 
     def options(self, cli: Cli) -> AgentOptions:
         """Return the options of an agent that edits in place.
@@ -115,6 +116,7 @@ class TaskAgent:
             agent_timeout=configured.agent_timeout_s if agent == configured.agent else None,
             max_output=None,
             record=None,
+            no_jail=self.no_jail,
             no_wait=self.no_wait,
         )
 
@@ -160,7 +162,7 @@ def do(
     commit = user.resolve("HEAD")
     check = find_check(cli.configuration, user.work_tree, new.check, timeout_s=new.check_timeout)
     options = agent.options(cli)
-    cli = _with_folders(cli, user, check)
+    cli = _with_folders(cli, user, check).without_jail(said=agent.no_jail)
     work = _work(cli, text, check, new, options)
     for sentence in left_out(user, commit, with_uncommitted=new.with_uncommitted):
         cli.output.remark(sentence)
@@ -264,8 +266,11 @@ def _go_on(
         cli = _with_folders(cli, user, find_check(cli.configuration, user.work_tree, NO_CHECK))
     if budget is not None:
         cli.change(session_id, lambda changed: changed.extend_budget(budget))
+    cli = cli.without_jail(said=agent.no_jail)
     work = AgentWork.of_session(cli.store(), session_id)
-    other = OtherAgent(agent=agent.agent, max_output=None, no_wait=agent.no_wait).made(cli, work)
+    other = OtherAgent(
+        agent=agent.agent, max_output=None, no_jail=agent.no_jail, no_wait=agent.no_wait
+    ).made(cli, work)
 
     def act(runner: WorkflowRunner) -> RunOutcome:
         try:
