@@ -159,7 +159,7 @@ def test_a_check_that_hangs_begins_nothing(desk: Desk) -> None:
     plain_git(desk.checkout, "commit", "-qam", "slow")
     before = desk.state()
     done = desk.do("x", "--agent", desk.agent(GOOD), *CHECKED, "--check-timeout", "0.5", code=1)
-    assert "Nothing was begun" in done.err
+    assert "Nothing was started" in done.err
     assert "--check-timeout" in done.err
     assert desk.session.state.value == "aborted"
     assert "agent_answered" not in desk.actions

@@ -110,7 +110,7 @@ def find_check(
         raise misuse(
             "--check",
             "no command is known that tests this project; name one, as in --check 'npm test', or "
-            "--check none to have the result unchecked. Nothing was begun",
+            "--check none to have the result unchecked. Nothing was started",
         )
     gate = Gate(
         kind="tests_pass",
@@ -183,7 +183,7 @@ def find_agent(
             "--agent",
             f"no agent program is on PATH: none of {', '.join(PROGRAMS)}. Install one, or name a "
             "command that edits files, as in --agent 'aider --yes-always --message-file "
-            "{prompt_file}'. Nothing was begun",
+            "{prompt_file}'. Nothing was started",
         )
     if len(found) == 1:
         return found[0]
@@ -192,7 +192,7 @@ def find_agent(
             "--agent",
             f"{', '.join(found)} are on PATH, and nobody can be asked which one to take; name it, "
             f"as in --agent {found[0]}, or have your configuration do it (agent in [run]). "
-            "Nothing was begun",
+            "Nothing was started",
         )
     return choose(found)
 
@@ -219,7 +219,7 @@ def require_login(agent: str, given: Sequence[str]) -> None:
         raise misuse(
             "--agent",
             f"{name} is not logged in where it works: its jail shows none of your folders. To log "
-            f"it in, {_LOGINS[name]}; or name another variable with --agent-env. Nothing was begun",
+            f"it in, {_LOGINS[name]}; or name another variable with --agent-env. Nothing was started",
         )
 
 
