@@ -1,8 +1,9 @@
 """The interpreter's module as native code: loaded from the cache, or compiled into it once.
 
-The native code runs without further checks, so its file must belong to this user alone. Compiling
-takes minutes, so only a missing or invalid file is recompiled, and the log says why. If the system
-cannot load the file now, that is an error.
+Two compilers make it. The baseline one is four times quicker, so it is the first to run; what the
+optimising one makes runs twice as fast and counts fuel, and is preferred. The native code runs
+without further checks, so its file must belong to this user alone. Only a missing or invalid file
+is recompiled, and the log says why. If the system cannot load the file now, that is an error.
 """
 
 from __future__ import annotations
@@ -12,12 +13,18 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...base.event_log import get_logger
 from ...base.files.filesystem import OsFileSystem
 from ..errors import SandboxUnavailable
-from ..host.engine.loaded_engine import Engine, EngineUnavailable, the_engine
+from ..host.engine.loaded_engine import (
+    Engine,
+    EngineUnavailable,
+    has_baseline,
+    the_baseline_engine,
+    the_engine,
+)
 from ..installed.interpreter_files import InterpreterFiles, compiled_name
 from .private_cache import keep, open_if_private, why_unusable
 
@@ -38,7 +45,7 @@ class _Ahead:
 
     def _load(self) -> None:
         with contextlib.suppress(SandboxUnavailable):  # the next load reports why
-            self._module = _load(*self._given)
+            self._module = load_compiled(*self._given)
 
     def module(self) -> Module | None:
         """Wait for the load to end; return the module, or None."""
@@ -50,7 +57,7 @@ _ahead: Final[dict[tuple[int, Path | None], _Ahead]] = {}
 
 
 def load_ahead(cache: Path | None) -> None:
-    """Start loading the module from the cache, for the next `load_compiled`.
+    """Start loading the optimised module from the cache, for the next `ready_module`.
 
     A failure is reported by that call, not by this one.
     """
@@ -58,18 +65,45 @@ def load_ahead(cache: Path | None) -> None:
         _ahead[os.getpid(), cache] = _Ahead(the_engine(), InterpreterFiles.found(), cache)
 
 
+def ready_module(
+    files: InterpreterFiles, cache: Path | None, *, metered: bool
+) -> tuple[Engine, Module]:
+    """Return the module and its engine: the optimised one if it is in the cache.
+
+    Else, the baseline compiler's, which is compiled if it is missing; with `metered`, the optimised
+    one is compiled. Of several processes one compiles, the others wait.
+
+    Raises:
+        EngineUnavailable: The module cannot be compiled.
+        SandboxUnavailable: A file is missing or wrong, or the system cannot load one now.
+    """
+    ahead = _ahead.pop((os.getpid(), cache), None)
+    engine = the_engine()
+    module = (None if ahead is None else ahead.module()) or load_compiled(engine, files, cache)
+    if module is not None:
+        return engine, module
+    if not metered and has_baseline():
+        baseline = the_baseline_engine()
+        try:
+            return baseline, load_compiled(baseline, files, cache) or _made(baseline, files, cache)
+        except EngineUnavailable as error:  # a processor that it does not know
+            _log.warning("runtime.no_baseline", reason=error.reason)
+    return engine, _made(engine, files, cache)
+
+
+def _made(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module:
+    with making(cache, COMPILING if engine.metered else BASELINE) as locked:
+        module = load_compiled(engine, files, cache)
+        return module or compile_module(engine, files, cache, locked=locked)
+
+
 def load_compiled(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module | None:
-    """Return the module from the cache, or None if there is no usable one.
+    """Return this engine's module from the cache, or None if there is no usable one.
 
     Raises:
         SandboxUnavailable: The file is usable, but the system cannot load it now.
     """
-    ahead = _ahead.pop((os.getpid(), cache), None)
-    return (None if ahead is None else ahead.module()) or _load(engine, files, cache)
-
-
-def _load(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module | None:
-    name = compiled_name(files.digests)
+    name = compiled_name(files.digests, baseline=not engine.metered)
     if cache is None or name is None:
         return None
     try:
@@ -99,7 +133,7 @@ def _loaded(engine: Engine, fd: int) -> Module:
 def compile_module(
     engine: Engine, files: InterpreterFiles, cache: Path | None, *, locked: bool
 ) -> Module:
-    """Compile the module, which takes minutes, and cache it if possible.
+    """Compile the module and cache it if possible.
 
     Args:
         engine: Compiles and runs it.
@@ -110,16 +144,24 @@ def compile_module(
     Raises:
         SandboxUnavailable: The module is missing, or does not match its digest.
     """
-    name = compiled_name(files.digests)
-    module = engine.compile(files.module())
-    if cache is not None and name is not None:
-        compiled = engine.serialized(module)
-        keep(cache, name, lambda writer: writer.write_chunks([compiled]), locked=locked)
+    name = compiled_name(files.digests, baseline=not engine.metered)
+    pid = os.getpid()
+    with _under_way(_Work(True, COMPILING if engine.metered else BASELINE, pid, used_s(pid))):
+        module = engine.compile(files.module())
+        if cache is not None and name is not None:
+            with engine.serialized(module) as code:
+                keep(cache, name, lambda writer: writer.write_chunks([code]), locked=locked)
     return module
 
 
 COMPILING: Final = "compile"
+"""The optimising compiler's work, and the name of its lock."""
+
+BASELINE: Final = "baseline"
 TEMPLATE: Final = "template"
+
+_PROCESSOR_SECONDS: Final = {COMPILING: 110.0, BASELINE: 26.0}
+"""What each compiler needs for the interpreter on a processor of 2024; for telling progress."""
 
 SAID_AFTER_SECONDS: Final = 2.0
 """Seconds after which a wait is reported."""
@@ -127,13 +169,76 @@ SAID_AFTER_SECONDS: Final = 2.0
 _LOCK: Final = ".agentforge-{}.lock"
 _MOST_DIGITS: Final = 20
 
-_waits: Final[list[int | None]] = []
+
+class _Work(NamedTuple):
+    """What a thread of this process compiles or waits for."""
+
+    is_own: bool
+    what: str
+    pid: int | None
+    since_s: float
 
 
-def awaited_process() -> tuple[int | None] | None:
-    """Return the awaited process's id in a tuple, (None,) if unknown; None without a wait."""
-    waits = tuple(_waits)
-    return (waits[-1],) if waits else None
+_works: Final[list[_Work]] = []
+
+
+@contextlib.contextmanager
+def _under_way(work: _Work) -> Iterator[None]:
+    _works.append(work)
+    try:
+        yield
+    finally:
+        _works.remove(work)
+
+
+def doing() -> str:
+    """Say what this process compiles or waits for, and about how much of it is done."""
+    works = tuple(_works)
+    if not works:
+        return "working"
+    work = works[-1]
+    done = None if work.pid is None else percent(work.pid, work.what, since_s=work.since_s)
+    said = "" if done is None else f", about {done} %"
+    if work.is_own:
+        return f"compiling{said}"
+    who = "another process" if work.pid is None else f"process {work.pid}"
+    return f"waiting for {who}, which makes it{said}"
+
+
+def percent(pid: int, what: str, *, since_s: float = 0.0) -> int | None:
+    """Estimate how much of a compilation a process has done, from its processor time.
+
+    None if that is unknown.
+
+    Args:
+        pid: The process.
+        what: `COMPILING` or `BASELINE`; anything else is not known.
+        since_s: The processor time it had used before.
+    """
+    used, needed = used_s(pid) - since_s, _PROCESSOR_SECONDS.get(what)
+    return None if needed is None or used < 0 else min(99, int(100 * used / needed))
+
+
+def used_s(pid: int) -> float:
+    """Return the processor time that a process has used, in seconds; -1 if it is unknown."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return -1.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def who_makes(directory: Path, what: str) -> tuple[int | None] | None:
+    """Return the id of the process that holds a lock, in a tuple; (None,) if unknown, else None."""
+    try:
+        fd = os.open(directory / _LOCK.format(what), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return None if _locked(fd, directory, what, None) else (_holder(fd),)
+    finally:
+        os.close(fd)
 
 
 @contextlib.contextmanager
@@ -157,7 +262,7 @@ def making(
         what: What is built; builds of different things do not wait for each other.
         waits: Whether to wait for another holder; without waiting, yield False.
         said_after_s: Seconds after which a wait is reported, in the log and by
-            `awaited_process`.
+            `doing`.
     """
     with _opened(directory, what) as fd:
         locked = fd is not None and _locked(fd, directory, what, said_after_s if waits else None)
@@ -208,11 +313,8 @@ def _locked(fd: int, directory: Path | None, what: str, said_after_s: float | No
 def _said(fd: int, directory: Path | None, what: str) -> Iterator[None]:
     holder = _holder(fd)
     _log.warning("runtime.waiting", cache=str(directory), made=what, holder=holder)
-    _waits.append(holder)
-    try:
+    with _under_way(_Work(False, what, holder, 0.0)):
         yield
-    finally:
-        _waits.remove(holder)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,7 +45,7 @@ def run_shown(
         manager: The manager of the session.
         view: The view of the run.
         act: Runs the phases.
-        in_sandbox: Whether the run needs the sandbox's interpreter.
+        in_sandbox: Whether code of the run may be the first in the sandbox on this machine.
 
     Raises:
         Interrupted: The person interrupted the run.
@@ -55,9 +55,8 @@ def run_shown(
     from ....workflows import StopCause
 
     with sent_when_terminated(), _resumable(cli, manager, view):
-        if in_sandbox:
-            prepare_sandbox(cli)
-        with view.shown():
+        told = sandbox.announced(view.sandbox_prepares) if in_sandbox else nullcontext()
+        with view.shown(), told:
             try:
                 outcome = act()
             finally:
@@ -232,13 +231,6 @@ def _write_summary(
 
 
 # ------------------------------------------------------------------------------------ the sandbox
-
-
-def prepare_sandbox(cli: Cli) -> None:
-    """Compile the interpreter if necessary, and show progress, because it takes minutes."""
-    if not sandbox.runtime_info().cache_warm:
-        with sandbox_progress(cli.output) as write:
-            sandbox.prepare(write)
 
 
 @contextmanager
