@@ -118,7 +118,7 @@ def baseline(cache: Path, files: InterpreterFiles) -> Path:
 def maker(cache: Path, files: InterpreterFiles, attempt: int = 1) -> int:
     """The background process, once it is at work."""
     name = optimised(cache, files).name
-    wait_until(lambda: attempts(cache, name).count == attempt)
+    wait_until(lambda: attempts(cache, name).made == attempt)
     found = who_makes(cache, COMPILING)
     assert found is not None
     assert found[0] is not None
@@ -232,7 +232,7 @@ def test_two_processes_start_one_compilation(
     assert not optimise_later(cache, files)
     optimise(cache)  # as another process would that was started in the same moment
     assert maker(cache, files) == first
-    assert attempts(cache, optimised(cache, files).name).count == 1
+    assert attempts(cache, optimised(cache, files).name).made == 1
     held_up()
     wait_until(optimised(cache, files).exists)
 

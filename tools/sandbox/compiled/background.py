@@ -46,18 +46,18 @@ class Attempts(NamedTuple):
     """The attempts since the last success.
 
     Attributes:
-        count: How many were begun.
-        last: When the last one was begun, in seconds since the epoch.
+        made: How many were made.
+        last: When the last one started, in seconds since the epoch.
         reason: Why it failed.
     """
 
-    count: int = 0
+    made: int = 0
     last: float = 0.0
     reason: str = ""
 
     def is_due(self, now: float) -> bool:
         """Return whether another attempt may be made."""
-        pause = _PAUSES_S[min(self.count, len(_PAUSES_S) - 1)]
+        pause = _PAUSES_S[min(self.made, len(_PAUSES_S) - 1)]
         return not 0 <= now - self.last < pause
 
 
@@ -72,7 +72,7 @@ def attempts(cache: Path, name: str) -> Attempts:
 
 
 def _note(cache: Path, name: str, noted: Attempts) -> bool:
-    said = json.dumps([noted.count, noted.last, noted.reason[:_MOST_REASON]]).encode("ascii")
+    said = json.dumps([noted.made, noted.last, noted.reason[:_MOST_REASON]]).encode("ascii")
     return keep(cache, _RECORD.format(name), lambda writer: writer.write_chunks([said]))
 
 
@@ -129,7 +129,7 @@ def optimise(
     with making(cache, waits=False) as locked:
         if not locked or load_compiled(engine, files, cache) is not None:
             return
-        attempt = Attempts(attempts(cache, name).count + 1, now().timestamp(), _DIED)
+        attempt = Attempts(attempts(cache, name).made + 1, now().timestamp(), _DIED)
         if not _note(cache, name, attempt):
             return
         reason = (shortage or _shortage)(cache)
@@ -169,9 +169,9 @@ def optimising(cache: Path | None, digests: Mapping[str, str]) -> tuple[int | No
     if maker is not None:
         return (None if maker[0] is None else percent(maker[0], COMPILING)) or 0, None
     failed = attempts(cache, name)
-    if not failed.count:
+    if not failed.made:
         return None, None
-    times = "once" if failed.count == 1 else f"{failed.count} times"
+    times = "once" if failed.made == 1 else f"{failed.made} times"
     return None, f"{times}: {failed.reason}"
 
 

@@ -55,8 +55,8 @@ def run_shown(
     from ....workflows import StopCause
 
     with sent_when_terminated(), _resumable(cli, manager, view):
-        told = sandbox.announced(view.sandbox_prepares) if in_sandbox else nullcontext()
-        with view.shown(), told:
+        announced = sandbox.announced(view.sandbox_prepares) if in_sandbox else nullcontext()
+        with view.shown(), announced:
             try:
                 outcome = act()
             finally:
