@@ -28,9 +28,9 @@ from agentforge_sessions.sandbox.compiled.compiled_module import (
     COMPILING,
     compile_module,
     load_compiled,
+    maker_of,
     making,
     ready_module,
-    who_makes,
 )
 from agentforge_sessions.sandbox.host.engine.loaded_engine import (
     the_baseline_engine,
@@ -102,9 +102,9 @@ def held_up(artifacts: Path, cache: Path) -> Iterator[Callable[[], None]]:
             file.write(WASM)
 
     yield go_on
-    left = who_makes(cache, COMPILING)
-    if left is not None and left[0] is not None:
-        os.kill(left[0], signal.SIGKILL)
+    left = maker_of(cache, COMPILING)
+    if left is not None and left.pid:
+        os.kill(left.pid, signal.SIGKILL)
 
 
 def optimised(cache: Path, files: InterpreterFiles) -> Path:
@@ -119,14 +119,13 @@ def maker(cache: Path, files: InterpreterFiles, attempt: int = 1) -> int:
     """The background process, once it is at work."""
     name = optimised(cache, files).name
     wait_until(lambda: attempts(cache, name).made == attempt)
-    found = who_makes(cache, COMPILING)
+    found = maker_of(cache, COMPILING)
     assert found is not None
-    assert found[0] is not None
-    return found[0]
+    return found.pid
 
 
 def wait_for_its_end(cache: Path) -> None:
-    wait_until(lambda: who_makes(cache, COMPILING) is None)
+    wait_until(lambda: maker_of(cache, COMPILING) is None)
 
 
 # ------------------------------------------------------------------------------- which one is used

@@ -208,6 +208,7 @@ def test_processes_starting_together_compile_once(
 
 def test_who_waits_says_for_whom(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache, inside = fresh / "cache", threading.Event()
+    monkeypatch.setenv("WASI_PYTHON_CACHE", str(cache))
     lines: list[str] = []
 
     def wait() -> None:
@@ -236,7 +237,7 @@ def test_who_waits_says_for_whom(fresh: Path, monkeypatch: pytest.MonkeyPatch) -
         assert holder.stdout.readline() == "inside\n"
         waiting = threading.Thread(target=wait)
         waiting.start()
-        wait_until(lambda: f"process {holder.pid}" in doing())
+        wait_until(lambda: logged)
         loading(monkeypatch, waiting.join)
         end = holder.stdin.close
 
@@ -248,15 +249,15 @@ def test_who_waits_says_for_whom(fresh: Path, monkeypatch: pytest.MonkeyPatch) -
         prepare(progress)
         waiting.join()
     assert inside.is_set()
-    assert any(f"waiting for process {holder.pid}, which makes it" in line for line in lines)
-    assert doing() == "working"
+    assert any(f"waiting for process {holder.pid}, about " in line for line in lines)
+    assert doing(cache, metered=True) == "working"
     assert {"event": "runtime.waiting", "holder": holder.pid}.items() <= logged[0].items()
 
 
 def test_a_lock_that_nobody_holds_names_nobody(fresh: Path) -> None:
     with making(fresh / "cache"):
         (file,) = (fresh / "cache").iterdir()
-        assert file.read_text() == str(os.getpid())
+        assert file.read_text().split()[0] == str(os.getpid())
     assert file.read_text() == ""
 
 

@@ -9,7 +9,6 @@ repeated by the next process, and one that keeps failing ever more rarely.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -23,8 +22,8 @@ from ..errors import SandboxError
 from ..host.engine.loaded_engine import EngineUnavailable, the_engine
 from ..installed.interpreter_files import InterpreterFiles, compiled_name
 from ..installed.own_program import own_environment, own_program
-from .compiled_module import COMPILING, compile_module, load_compiled, making, percent, who_makes
-from .private_cache import is_usable, keep, opened_private
+from .compiled_module import COMPILING, compile_module, load_compiled, maker_of, making
+from .private_cache import is_usable, keep_json, kept_json
 
 BACKGROUND_VARIABLE: Final = "AGENTFORGE_SANDBOX_OPTIMISE"
 """The environment variable that, set to 0, turns this off."""
@@ -63,17 +62,11 @@ class Attempts(NamedTuple):
 
 def attempts(cache: Path, name: str) -> Attempts:
     """Return the attempts to make a compiled file."""
-    with opened_private(cache, _RECORD.format(name)) as fd:
-        try:
-            count, last, reason = json.loads(b"" if fd is None else os.pread(fd, 1 << 12, 0))
-            return Attempts(int(count), float(last), str(reason))
-        except (OSError, TypeError, ValueError):
-            return Attempts()
-
-
-def _note(cache: Path, name: str, noted: Attempts) -> bool:
-    said = json.dumps([noted.made, noted.last, noted.reason[:_MOST_REASON]]).encode("ascii")
-    return keep(cache, _RECORD.format(name), lambda writer: writer.write_chunks([said]))
+    try:
+        made, last, reason = kept_json(cache, _RECORD.format(name))
+        return Attempts(int(made), float(last), str(reason))
+    except (TypeError, ValueError):
+        return Attempts()
 
 
 def optimise_later(cache: Path, files: InterpreterFiles, *, now: Clock = utc_now) -> bool:
@@ -91,7 +84,7 @@ def optimise_later(cache: Path, files: InterpreterFiles, *, now: Clock = utc_now
         return False
     if not os.access(cache, os.W_OK) or not attempts(cache, name).is_due(now().timestamp()):
         return False
-    if who_makes(cache, COMPILING) is not None:
+    if maker_of(cache, COMPILING) is not None:
         return False
     try:
         # The command ends at once: the process that it forks belongs to nobody.
@@ -130,7 +123,7 @@ def optimise(
         if not locked or load_compiled(engine, files, cache) is not None:
             return
         attempt = Attempts(attempts(cache, name).made + 1, now().timestamp(), _DIED)
-        if not _note(cache, name, attempt):
+        if not keep_json(cache, _RECORD.format(name), attempt):
             return
         reason = (shortage or _shortage)(cache)
         if reason is None:
@@ -143,7 +136,8 @@ def optimise(
         if reason is None:
             (cache / _RECORD.format(name)).unlink(missing_ok=True)
         else:
-            _note(cache, name, attempt._replace(reason=reason))
+            attempt = attempt._replace(reason=reason[:_MOST_REASON])
+            keep_json(cache, _RECORD.format(name), attempt)
 
 
 def _shortage(cache: Path) -> str | None:
@@ -165,9 +159,9 @@ def optimising(cache: Path | None, digests: Mapping[str, str]) -> tuple[int | No
     name = compiled_name(digests)
     if cache is None or name is None:
         return None, None
-    maker = who_makes(cache, COMPILING)
+    maker = maker_of(cache, COMPILING)
     if maker is not None:
-        return (None if maker[0] is None else percent(maker[0], COMPILING)) or 0, None
+        return maker.percent(COMPILING) or 0, None
     failed = attempts(cache, name)
     if not failed.made:
         return None, None

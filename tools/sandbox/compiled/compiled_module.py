@@ -145,12 +145,10 @@ def compile_module(
         SandboxUnavailable: The module is missing, or does not match its digest.
     """
     name = compiled_name(files.digests, baseline=not engine.metered)
-    pid = os.getpid()
-    with _under_way(_Work(True, COMPILING if engine.metered else BASELINE, pid, used_s(pid))):
-        module = engine.compile(files.module())
-        if cache is not None and name is not None:
-            with engine.serialized(module) as code:
-                keep(cache, name, lambda writer: writer.write_chunks([code]), locked=locked)
+    module = engine.compile(files.module())
+    if cache is not None and name is not None:
+        with engine.serialized(module) as code:
+            keep(cache, name, lambda writer: writer.write_chunks([code]), locked=locked)
     return module
 
 
@@ -159,64 +157,37 @@ COMPILING: Final = "compile"
 
 BASELINE: Final = "baseline"
 TEMPLATE: Final = "template"
+_NOT_METERED: Final = (BASELINE, TEMPLATE)
 
 _PROCESSOR_SECONDS: Final = {COMPILING: 110.0, BASELINE: 26.0}
 """What each compiler needs for the interpreter on a processor of 2024; for telling progress."""
 
 SAID_AFTER_SECONDS: Final = 2.0
-"""Seconds after which a wait is reported."""
+"""Seconds after which a wait is logged."""
 
 _LOCK: Final = ".agentforge-{}.lock"
-_MOST_DIGITS: Final = 20
+_MOST_BYTES: Final = 64
 
 
-class _Work(NamedTuple):
-    """What a thread of this process compiles or waits for."""
+class Maker(NamedTuple):
+    """Who holds a lock.
 
-    is_own: bool
-    what: str
-    pid: int | None
-    since_s: float
-
-
-_works: Final[list[_Work]] = []
-
-
-@contextlib.contextmanager
-def _under_way(work: _Work) -> Iterator[None]:
-    _works.append(work)
-    try:
-        yield
-    finally:
-        _works.remove(work)
-
-
-def doing() -> str:
-    """Say what this process compiles or waits for, and about how much of it is done."""
-    works = tuple(_works)
-    if not works:
-        return "working"
-    work = works[-1]
-    done = None if work.pid is None else percent(work.pid, work.what, since_s=work.since_s)
-    said = "" if done is None else f", about {done} %"
-    if work.is_own:
-        return f"compiling{said}"
-    who = "another process" if work.pid is None else f"process {work.pid}"
-    return f"waiting for {who}, which makes it{said}"
-
-
-def percent(pid: int, what: str, *, since_s: float = 0.0) -> int | None:
-    """Estimate how much of a compilation a process has done, from its processor time.
-
-    None if that is unknown.
-
-    Args:
-        pid: The process.
-        what: `COMPILING` or `BASELINE`; anything else is not known.
-        since_s: The processor time it had used before.
+    Attributes:
+        pid: Its process id; 0 if it is unknown.
+        since_s: The processor time that it had used before, in seconds.
     """
-    used, needed = used_s(pid) - since_s, _PROCESSOR_SECONDS.get(what)
-    return None if needed is None or used < 0 else min(99, int(100 * used / needed))
+
+    pid: int = 0
+    since_s: float = 0.0
+
+    def percent(self, what: str) -> int | None:
+        """Estimate how much of a compilation it has done, from its processor time; None if unknown.
+
+        Args:
+            what: What it makes.
+        """
+        used, needed = used_s(self.pid) - self.since_s, _PROCESSOR_SECONDS.get(what)
+        return None if needed is None or used < 0 else min(99, int(100 * used / needed))
 
 
 def used_s(pid: int) -> float:
@@ -229,16 +200,30 @@ def used_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def who_makes(directory: Path, what: str) -> tuple[int | None] | None:
-    """Return the id of the process that holds a lock, in a tuple; (None,) if unknown, else None."""
+def maker_of(cache: Path, what: str) -> Maker | None:
+    """Return who makes something now, or None; creates nothing."""
     try:
-        fd = os.open(directory / _LOCK.format(what), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(cache / _LOCK.format(what), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
     try:
-        return None if _locked(fd, directory, what, None) else (_holder(fd),)
+        return None if _locked(fd, cache, what, None) else _holder(fd)
     finally:
         os.close(fd)
+
+
+def doing(cache: Path | None, *, metered: bool) -> str:
+    """Say what a process that waits for the interpreter waits for, and about how much is done."""
+    makes = (BASELINE, TEMPLATE, COMPILING) if metered or not has_baseline() else _NOT_METERED
+    for what in makes if cache is not None else ():
+        maker = maker_of(cache, what)
+        if maker is not None:
+            percent = maker.percent(what)
+            said = "" if percent is None else f", about {percent} %"
+            own = "compiling" if said else "preparing"
+            who = f"process {maker.pid}" if maker.pid else "another process"
+            return own + said if maker.pid == os.getpid() else f"waiting for {who}{said}"
+    return "working"
 
 
 @contextlib.contextmanager
@@ -261,8 +246,7 @@ def making(
         directory: The directory, created if missing.
         what: What is built; builds of different things do not wait for each other.
         waits: Whether to wait for another holder; without waiting, yield False.
-        said_after_s: Seconds after which a wait is reported, in the log and by
-            `doing`.
+        said_after_s: Seconds after which a wait is logged.
     """
     with _opened(directory, what) as fd:
         locked = fd is not None and _locked(fd, directory, what, said_after_s if waits else None)
@@ -300,8 +284,9 @@ def _locked(fd: int, directory: Path | None, what: str, said_after_s: float | No
             if said_after_s is None:
                 return False
             if not patience.pause():
-                with _said(fd, directory, what):
-                    wait_lock(fs, fd)
+                pid = _holder(fd).pid
+                _log.warning("runtime.waiting", cache=str(directory), made=what, holder=pid)
+                wait_lock(fs, fd)
                 break
     except OSError as error:
         _log.debug("runtime.compile_lock_unavailable", cache=str(directory), reason=str(error))
@@ -310,22 +295,14 @@ def _locked(fd: int, directory: Path | None, what: str, said_after_s: float | No
 
 
 @contextlib.contextmanager
-def _said(fd: int, directory: Path | None, what: str) -> Iterator[None]:
-    holder = _holder(fd)
-    _log.warning("runtime.waiting", cache=str(directory), made=what, holder=holder)
-    with _under_way(_Work(False, what, holder, 0.0)):
-        yield
-
-
-@contextlib.contextmanager
 def _named(fd: int | None) -> Iterator[None]:
-    """Write this process's id into the file for the block; a full disk leaves it empty."""
+    """Write who holds it into the file for the block; a full disk leaves it empty."""
     if fd is None:
         yield
         return
     with contextlib.suppress(OSError):
         os.ftruncate(fd, 0)
-        os.pwrite(fd, str(os.getpid()).encode("ascii"), 0)
+        os.pwrite(fd, f"{os.getpid()} {used_s(os.getpid())}".encode("ascii"), 0)
     try:
         yield
     finally:
@@ -333,7 +310,8 @@ def _named(fd: int | None) -> Iterator[None]:
             os.ftruncate(fd, 0)
 
 
-def _holder(fd: int) -> int | None:
+def _holder(fd: int) -> Maker:
     with contextlib.suppress(OSError, ValueError):
-        return int(os.pread(fd, _MOST_DIGITS, 0))
-    return None
+        pid, since_s = os.pread(fd, _MOST_BYTES, 0).split()
+        return Maker(int(pid), float(since_s))
+    return Maker()

@@ -9,6 +9,7 @@ compiles in advance.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..compiled.private_cache import is_private_directory, is_usable, why_unusable
 from ..errors import SandboxUnavailable
+from ..host.engine.clock import NEVER
 from ..installed.forbidden_workspaces import chosen_directory, temporary_directory
 from ..installed.interpreter_files import (
     ARTIFACTS_VARIABLE,
@@ -37,6 +39,7 @@ CACHE_VARIABLE: Final = "WASI_PYTHON_CACHE"
 """The environment variable that names the directory of compiled modules."""
 
 _HEARTBEAT_SECONDS: Final = 1.0
+_HEARTBEATS_OF_A_LINE: Final = 5
 
 _ready_lock = threading.Lock()
 _ready: set[tuple[Path | None, bool]] = set()
@@ -111,8 +114,8 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
     Safe to call repeatedly and from several processes at once: one compiles, the others wait.
 
     Args:
-        progress: Called on this thread with one line of text per step, and about once a second
-            during the compilation.
+        progress: Called on this thread with one line of text per step, and about every five
+            seconds during the compilation.
 
     Raises:
         SandboxUnavailable: The interpreter's files are missing or cannot run here.
@@ -150,7 +153,7 @@ def announced(report: Callable[[str], None]) -> Iterator[None]:
     """Report what executions in the block wait for, should the interpreter have to be compiled.
 
     Args:
-        report: Called about once a second, on the thread that waits.
+        report: Called about every five seconds, on the thread that waits.
     """
     _announced.append(report)
     try:
@@ -159,8 +162,11 @@ def announced(report: Callable[[str], None]) -> Iterator[None]:
         _announced.remove(report)
 
 
-def _watched(work: Callable[[], None], report: Callable[[str], None]) -> None:
-    """Do work on a thread of its own, and report it if it takes long."""
+def _watched(work: Callable[[], None], doing: Callable[[], str], stop: threading.Event) -> bool:
+    """Do work on a thread of its own, and report it if it takes long; return whether it is done.
+
+    It is given up once `stop` is set.
+    """
     failures: list[BaseException] = []
 
     def do() -> None:
@@ -172,17 +178,18 @@ def _watched(work: Callable[[], None], report: Callable[[str], None]) -> None:
     started = time.monotonic()
     worker = threading.Thread(target=do, name="sandbox-prepare", daemon=True)
     worker.start()
-    worker.join(_HEARTBEAT_SECONDS)
-    while worker.is_alive():
-        from ..compiled.compiled_module import doing  # loads the engine, as the worker does
-
-        report(f"{doing()}, {time.monotonic() - started:.0f} s so far")
+    for beat in itertools.count():
         worker.join(_HEARTBEAT_SECONDS)
+        if not worker.is_alive() or stop.is_set():
+            break
+        if beat % _HEARTBEATS_OF_A_LINE == 0:
+            _announced[-1](f"{doing()}, {time.monotonic() - started:.0f} s so far")
     if failures:
         raise failures[0]
+    return not worker.is_alive()
 
 
-def ensure_ready(*, metered: bool = False) -> Path | None:
+def ensure_ready(*, metered: bool = False, stop: threading.Event = NEVER) -> Path | None:
     """Load the compiled interpreter into this process; return the cache directory or None.
 
     The first call of a process loads it; if it is missing or invalid, compiles it under a lock that
@@ -190,6 +197,7 @@ def ensure_ready(*, metered: bool = False) -> Path | None:
 
     Args:
         metered: Whether it must count fuel: only the optimised one does, which takes minutes.
+        stop: Ends the wait early once set, if it is announced; then nothing may be loaded yet.
 
     Raises:
         SandboxUnavailable: The interpreter's files are missing or cannot run here.
@@ -212,10 +220,15 @@ def ensure_ready(*, metered: bool = False) -> Path | None:
                 loaded_host(loading=cache).prepared_file(cache, metered=metered)
                 _ready.add((cache, metered))
 
-    if _announced:
-        _watched(load, _announced[-1])
-    else:
+    def doing() -> str:
+        from ..compiled import compiled_module  # loads the engine, as `load` does
+
+        return compiled_module.doing(cache, metered=metered)
+
+    if not _announced:
         load()
+    elif not _watched(load, doing, stop):
+        return cache
     _found[surroundings] = cache
     return cache
 

@@ -58,7 +58,6 @@ class RunView(RunObserver):
         self.spent: TokenBudget | None = None
         self.doing: str | None = None
         self.since = 0.0
-        self._waited_for: str | None = None
         self.last: PhaseResult | None = None
         self.problem: str | None = None
         self.verdicts: list[tuple[str, int, int, Verdict]] = []
@@ -192,9 +191,8 @@ class RunView(RunObserver):
 
     def sandbox_prepares(self, line: str) -> None:
         """Record what the first execution on a machine waits for."""
-        if self._waited_for != self.doing:
-            self._line(f"Sandbox: {line}")
-        self.doing = self._waited_for = f"sandbox: {line}"
+        self.doing = f"sandbox: {line}"
+        self._line(f"Sandbox: {line}")
 
     def budget(self, budget: TokenBudget) -> None:
         """Record the budget."""

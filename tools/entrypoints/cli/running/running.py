@@ -25,7 +25,6 @@ _TROUBLE: Final = frozenset(
     {ExitCode.CONFLICT, ExitCode.STORAGE, ExitCode.SANDBOX, ExitCode.UNEXPECTED}
 )
 """Exit codes of runs whose session can be resumed later."""
-_HEARTBEAT: Final = "working, "
 _SHOWN_LINES: Final = 12
 _SHOWN_ARTIFACTS: Final = 8
 
@@ -228,38 +227,6 @@ def _write_summary(
     )
     output.line()
     output.show(*shown)
-
-
-# ------------------------------------------------------------------------------------ the sandbox
-
-
-@contextmanager
-def sandbox_progress(output: Output) -> Iterator[Callable[[str], None]]:
-    """Show the sandbox's preparation; yield the function that receives each line of it."""
-    if output.json:
-        yield lambda _line: None
-        return
-    if not output.interactive:
-
-        def write(line: str) -> None:
-            if not line.startswith(_HEARTBEAT):
-                output.line(f"Sandbox: {line}")
-
-        yield write
-        return
-    from rich.text import Text
-
-    from ..output.render import words
-
-    with output.console.status(Text("Sandbox")) as status:
-
-        def update(line: str) -> None:
-            if line.startswith(_HEARTBEAT):
-                status.update(words(f"Sandbox: {line}"))
-            else:
-                output.line(f"Sandbox: {line}")
-
-        yield update
 
 
 @frozen

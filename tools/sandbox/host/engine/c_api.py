@@ -140,7 +140,6 @@ externtype_kind = _function("wasm_externtype_kind", _u8, Address)
 externtype_as_functype = _function("wasm_externtype_as_functype_const", Address, Address)
 functype_params = _function("wasm_functype_params", Address, Address)
 valtype_kind = _function("wasm_valtype_kind", _u8, Address)
-wat2wasm = _function("wasmtime_wat2wasm", Address, _text, _size, Address)
 
 linker_new = _function("wasmtime_linker_new", Address, Address)
 linker_delete = _function("wasmtime_linker_delete", None, Address)

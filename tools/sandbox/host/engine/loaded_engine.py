@@ -150,17 +150,13 @@ class Engine:
             raise_unloaded(_taken_text(error))
         return Module(module.value or 0, c_api.module_delete)
 
-    def compile(self, source: bytes | str) -> Module:
-        """Compile WebAssembly, binary or text; takes minutes for a large module.
+    def compile(self, binary: bytes) -> Module:
+        """Compile WebAssembly; takes minutes for a large module.
 
         Raises:
             EngineUnavailable: The source is not WebAssembly.
         """
-        module, binary = c_api.Address(), source
-        if isinstance(binary, str):
-            text, vector = binary.encode(), c_api.Vector()
-            raise_error(c_api.wat2wasm(text, len(text), ctypes.byref(vector)), "assembled")
-            binary = c_api.taken_bytes(vector)
+        module = c_api.Address()
         error = c_api.module_new(self.address, binary, len(binary), ctypes.byref(module))
         raise_error(error, "compiled")
         return Module(module.value or 0, c_api.module_delete)
