@@ -21,6 +21,7 @@ from attrs import frozen
 
 from .command_programs import SHIMS
 from .errors import CommandMissing
+from .policy import JailPolicy
 from .walls.system_folders import SystemView, is_of_the_system
 
 SYSTEM_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
@@ -73,6 +74,19 @@ def _behind_pyenv(program: Path) -> Path | None:
     found = (one / "bin" / program.name for one in versions)
     named = program.parent.name == SHIMS
     return next((one for one in found if named and one.is_file()), None)
+
+
+def shown_path(policy: JailPolicy) -> Iterator[str]:
+    """Yield the folders of programs that a policy shows, the workspace's mounts first."""
+    for mount in policy.mounts:
+        for name in ("bin", ".bin"):
+            if (mount.source / name).is_dir():
+                yield str(mount.source / name)
+    for path in policy.read:
+        if (path / "bin").is_dir():
+            yield str(path / "bin")
+        elif path.is_file() and os.access(path, os.X_OK):
+            yield str(path.parent)
 
 
 def toolchain_of(
