@@ -66,7 +66,7 @@ def _last_session(cli: Cli) -> SessionSummary | None:
     Raises:
         AgentForgeError: The configuration, the store or the session can't be read.
     """
-    _ = cli.configuration  # one that can't be used is said first
+    _ = cli.configuration  # raises if it is invalid
     page = cli.manager().page(1)
     if not page.sessions and page.unreadable:
         raise page.unreadable[0].error

@@ -204,6 +204,11 @@ class RunView(RunObserver):
             self._line(f"    {one.prompt}")
         self._line(f"To answer: {command}")
 
+    def sandbox_prepares(self, line: str) -> None:
+        """Record what the first execution on a machine waits for."""
+        self.doing = f"sandbox: {line}"
+        self._line(f"Sandbox: {line}")
+
     def budget(self, budget: TokenBudget) -> None:
         """Record the budget."""
         self.spent = budget

