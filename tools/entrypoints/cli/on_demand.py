@@ -182,6 +182,10 @@ class GroupWithDefault(GroupOnDemand):
         ctx._protected_args, ctx.args = words[:1], words[1:]
         return words[1:]
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names that a shell completes: a file's is no word of ours."""
+        return [name for name in super().list_commands(ctx) if name != self.default]
+
     def _complete(self, words: list[str]) -> list[str]:
         word = words[0] if words else ""
         if word in self.listed and not (word == self.default and os.path.lexists(word)):
