@@ -21,25 +21,6 @@ _Result = TypeVar("_Result")
 class _Dialog(ModalScreen[_Result]):
     """A window with a title, a text and further widgets; subclasses define its result."""
 
-    DEFAULT_CSS = """
-    _Dialog {
-        align: center middle;
-        & > Vertical {
-            width: 72;
-            max-width: 100%;
-            height: auto;
-            max-height: 100%;
-            border: round $primary;
-            border-title-style: bold;
-            padding: 0 1;
-            background: $surface;
-        }
-        & Static { height: auto; }
-        & TextArea { height: 6; margin: 1 0; }
-        & VerticalScroll { height: auto; max-height: 12; margin: 1 0; }
-    }
-    """
-
     def __init__(self, title: str, text: str, *answering: Widget) -> None:
         """Set up a window with a title and a text, and the widgets `answering` below."""
         super().__init__()
@@ -177,7 +158,6 @@ class KeysDialog(MessageDialog):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,question_mark", "close", show=False),
     ]
-    DEFAULT_CSS = "KeysDialog > Vertical > VerticalScroll { max-height: 18; margin: 0; }"
 
     def __init__(self) -> None:
         super().__init__("Keys", "Everything works without a mouse.", KEYS)
