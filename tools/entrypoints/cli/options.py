@@ -99,8 +99,31 @@ Follow = Annotated[
     bool, flag("--follow, -f", "Show each change until the session ends or you press Ctrl-C.")
 ]
 Yes = Annotated[bool, flag("--yes, -y", "Do not ask.")]
+_TOKENS: Final = re.compile(r"(?i)([0-9]{1,15})(k|m)?")
+
+
+def parse_tokens(text: str) -> int:
+    """Read a number of tokens, which may end in k for thousands or M for millions.
+
+    Raises:
+        typer.BadParameter: The text is no such number, or 0.
+    """
+    found = _TOKENS.fullmatch(str(text).strip())
+    number = 0 if found is None else int(found[1]) * 1000 ** " km".index((found[2] or " ").lower())
+    if number == 0:
+        raise typer.BadParameter(
+            f"{text[:60]!r} is no number of tokens. Write it as 200000, 200k or 2M, at least 1"
+        )
+    return number
+
+
 Tokens = Annotated[
-    int | None, option("--budget TOKENS", "Tokens allotted; the workflow's own by default.", min=1)
+    int | None,
+    option(
+        "--budget TOKENS",
+        "Tokens allotted, as in 200000 or 200k; the workflow's own by default.",
+        parser=parse_tokens,
+    ),
 ]
 
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 _MAX_OUTPUT: Any = option(
     "--max-output TOKENS", "Maximum tokens of an endpoint's answer; 16000 by default.", min=1
 )
-_NO_JAIL: Any = flag(
+NO_JAIL: Any = flag(
     "--no-jail",
     "Run an agent that edits in place, and the gate's command, as you and without a jail: not "
     "sealed. Say it again to resume.",
 )
-_NO_WAIT: Any = flag("--no-wait", "Pause for questions instead of waiting for their answers.")
+NO_WAIT: Any = flag("--no-wait", "Pause for questions instead of waiting for their answers.")
 
 
 @frozen
@@ -50,8 +50,8 @@ class AgentOptions:
     agent_timeout: float | None = option("--agent-timeout SECONDS", min=0.001)
     max_output: int | None = _MAX_OUTPUT
     record: Path | None = option("--record DIR")
-    no_jail: bool = _NO_JAIL
-    no_wait: bool = _NO_WAIT
+    no_jail: bool = NO_JAIL
+    no_wait: bool = NO_WAIT
 
     def of_workflow(self, cli: Cli, workflow: Workflow) -> Workflow:
         """Return the workflow with the option's mode, else its own, else the configuration's.
@@ -136,8 +136,8 @@ class OtherAgent:
 
     agent: str | None = option("--agent AGENT")
     max_output: int | None = _MAX_OUTPUT
-    no_jail: bool = _NO_JAIL
-    no_wait: bool = _NO_WAIT
+    no_jail: bool = NO_JAIL
+    no_wait: bool = NO_WAIT
 
     def made(self, cli: Cli, work: AgentWork) -> PhaseAgent | None:
         """Return the named agent or the session's own with another limit; else None.

@@ -78,12 +78,13 @@ def diff(
     if cli.output.wrote(document):
         return
     if stat or not found.files:
-        _show_stat(cli, found)
+        show_stat(cli, found)
     else:
-        cli.output.show(_colored(text))
+        cli.output.show(colored(text))
 
 
-def _show_stat(cli: Cli, found: TreeChanges) -> None:
+def show_stat(cli: Cli, found: TreeChanges) -> None:
+    """Write the changed files, with how much changed in each."""
     most = max((_size(one) for one in found.files), default=0)
     for one in found.files:
         cli.output.line(f"{one.path} | {_bar(one, most)}")
@@ -110,7 +111,7 @@ def _bar(one: FileChange, most: int) -> str:
     return f"{_size(one)} {'+' * int(plus)}{'-' * int(minus)}{kind}"
 
 
-def _colored(patch: str) -> Text:
+def colored(patch: str) -> Text:
     """Return a patch in colours, each line made safe for a terminal."""
     from rich.text import Text
 
@@ -211,7 +212,7 @@ def apply(
             f"no changed path matches, so nothing was done. Changed: "
             f"{some_of(applied.left_out, _NAMED)}",
         )
-    _show(cli, applied, session.session_id)
+    show_applied(cli, applied, session.session_id)
 
 
 def _require_alone(applying: Applying, *, both: bool) -> None:
@@ -231,14 +232,15 @@ def _take_up(cli: Cli, checkout: Path, *, forward: bool) -> None:
     applied = continue_apply(checkout) if forward else abort_apply(checkout)
     done = "finished" if forward else "undone"
     cli.output.outcome(
-        {**_document(applied), "outcome": done},
+        {**applied_document(applied), "outcome": done},
         f"The apply to {applied.checkout} is {done}: "
         f"{counted_of(len(applied.paths), 'path')} {'changed' if forward else 'as before'}.",
     )
 
 
-def _show(cli: Cli, applied: Applied, session_id: str) -> None:
-    if cli.output.wrote({"session_id": session_id, **_document(applied)}):
+def show_applied(cli: Cli, applied: Applied, session_id: str) -> None:
+    """Write what an apply did."""
+    if cli.output.wrote({"session_id": session_id, **applied_document(applied)}):
         return
     line = cli.output.line
     signs = {"added": "A", "modified": "M", "deleted": "D"}
@@ -271,7 +273,8 @@ def _show(cli: Cli, applied: Applied, session_id: str) -> None:
         line(f"Applied {count} to {applied.checkout}, staged and not committed.")
 
 
-def _document(applied: Applied) -> dict[str, Any]:
+def applied_document(applied: Applied) -> dict[str, Any]:
+    """Return what an apply did, as JSON."""
     return {
         "checkout": applied.checkout,
         "paths": [selected(one, "path change") for one in applied.paths],

@@ -93,7 +93,8 @@ def init(
                 "writes. Run `git init`, commit, and `agentforge init --force`."
             )
     line(f"Next: {following}")
-    line(f'Then: agentforge run tdflow {SPECIFICATION} --agent "claude -p"')
+    if done.beginning.template is not None:
+        line(f'Then: agentforge run tdflow {SPECIFICATION} --agent "claude -p"')
 
 
 def _document(done: Scaffold, following: str, *, dry_run: bool) -> dict[str, Any]:
