@@ -46,15 +46,8 @@ def test_the_first_example_runs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    asks, answers, *_ = blocks(text, "python")
-    wait = QuestionSessions.wait_for_answers
-
-    def answered(sessions: QuestionSessions, session_id: str, timeout_s: float) -> object:
-        exec(answers, {"sessions": sessions, "session_id": session_id, "UserAnswer": UserAnswer})
-        return wait(sessions, session_id, timeout_s)
-
-    monkeypatch.setattr(QuestionSessions, "wait_for_answers", answered)
-    exec(asks, {})
+    asks_and_answers, *_ = blocks(text, "python")
+    exec(asks_and_answers, {})
     assert capsys.readouterr().out.endswith(
         "Here are the user's answers:\n\n1. Which database?\n→ SQLite\n"
     )
