@@ -10,7 +10,6 @@ import pytest
 
 from agentforge_sessions.questions import (
     Config,
-    QuestionSessions,
     UserAnswer,
     format_user_response,
     load_config,
@@ -56,7 +55,11 @@ def test_the_first_example_runs(
 def test_the_documented_text_is_what_is_written(text: str) -> None:
     from tests.support.questions import DATABASE, FEATURES
 
-    documented = text.split("## The text that a model reads", 1)[1].split("```")[1]
+    documented = (
+        text.split("## The text that a model reads", 1)[1]
+        .split("```text", 1)[1]
+        .split("```", maxsplit=1)[0]
+    )
     assert documented.strip("\n") == format_user_response(
         [
             UserAnswer(question_index=0, selected_option="SQLite"),
