@@ -55,11 +55,8 @@ def test_the_first_example_runs(
 def test_the_documented_text_is_what_is_written(text: str) -> None:
     from tests.support.questions import DATABASE, FEATURES
 
-    documented = (
-        text.split("## The text that a model reads", 1)[1]
-        .split("```text", 1)[1]
-        .split("```", maxsplit=1)[0]
-    )
+    section = text.split("## The text that a model reads", 1)[1].split("\n## ", 1)[0]
+    (documented,) = blocks(section, "text")
     assert documented.strip("\n") == format_user_response(
         [
             UserAnswer(question_index=0, selected_option="SQLite"),
