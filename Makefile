@@ -60,7 +60,7 @@ help:  ## say what there is
 
 $(VENV)/.run-ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --constraint constraints.txt --editable '.[tdflow,jail]'
+	$(PIP) install --constraint constraints.txt --editable '.[tdflow]'
 	touch $@
 
 $(VENV)/.dev-ready: pyproject.toml constraints.txt
