@@ -2,7 +2,7 @@
 
     python -m benchmarks.sandbox [--quick] [--json] [--check] [--peers DIRECTORY]
 
-Each candidate is driven by a process of its own, which takes the times. docs/performance-sandbox.md
+Each candidate is driven by a process of its own, which takes the times. docs/measurements/sandbox.md
 says what the rows are, and what they were.
 """
 

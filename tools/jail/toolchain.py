@@ -20,6 +20,7 @@ from typing import Final
 from attrs import frozen
 
 from .errors import CommandMissing
+from .policy import JailPolicy
 from .walls.system_folders import SystemView, is_of_the_system
 
 SYSTEM_PATH: Final = ("/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin")
@@ -59,6 +60,19 @@ def find_program(name: str, search: str) -> Path:
     if found is None or not os.path.isabs(found):
         raise CommandMissing(name, search)
     return Path(found)
+
+
+def shown_path(policy: JailPolicy) -> Iterator[str]:
+    """Yield the folders of programs that a policy shows, the workspace's mounts first."""
+    for mount in policy.mounts:
+        for name in ("bin", ".bin"):
+            if (mount.source / name).is_dir():
+                yield str(mount.source / name)
+    for path in policy.read:
+        if (path / "bin").is_dir():
+            yield str(path / "bin")
+        elif path.is_file() and os.access(path, os.X_OK):
+            yield str(path.parent)
 
 
 def toolchain_of(

@@ -43,34 +43,6 @@ def test_every_command_and_every_option_is_documented(text: str) -> None:
                     assert re.search(rf"{option}(?![\w-])", text), (words, option)
 
 
-@pytest.mark.parametrize("document", ["docs/cli.md", "docs/operations.md"])
-def test_every_prune_of_the_guides_is_understood(document: str) -> None:
-    """Also those of timers: an option that moved would stop the removal every night."""
-    content = (DOCUMENT.parents[1] / document).read_text(encoding="utf-8")
-    lines = re.findall(r"agentforge prune\b([^`\n>#]*)", content)
-    assert lines
-    group = typer.main.get_command(app).commands["prune"]
-    for line in lines:
-        with group.make_context("prune", line.split()) as context:
-            assert set(context._protected_args) <= set(group.commands), line
-
-
-def test_every_module_of_tests_that_the_guides_name_is_there() -> None:
-    root = DOCUMENT.parents[1]
-    there = [path.as_posix() for path in (root / "tests").rglob("test_*.py")]
-    named = {
-        (guide.name, name.removeprefix("tests/"))
-        for guide in (*root.glob("*.md"), *(root / "docs").rglob("*.md"))
-        for name in re.findall(r"`([a-z_0-9/]*\btest_[a-z_0-9]+\.py)\b", guide.read_text("utf-8"))
-    }
-    assert len(named) > 40
-    assert {
-        (guide, name)
-        for guide, name in named
-        if not any(path.endswith(f"/{name}") for path in there)
-    } == set()
-
-
 def test_every_variable_of_the_program_is_documented(text: str) -> None:
     source = "".join(
         path.read_text(encoding="utf-8")
@@ -86,17 +58,3 @@ def test_every_command_fits_its_line_in_the_list_of_commands() -> None:
         room = 78 - 6 - max(map(len, listed.commands))  # in 80 columns, beside the longest name
         for name, one in listed.commands.items():
             assert not one.get_short_help_str(limit=room).endswith("..."), name
-
-
-def test_every_address_that_a_reader_copies_asks_for_the_servers_certificate() -> None:
-    """An address in an output has no options; only those that are given to something count."""
-    root = DOCUMENT.parents[1]
-    given = [
-        (guide.name, line)
-        for guide in (*root.glob("*.md"), *(root / "docs").rglob("*.md"))
-        for line in guide.read_text("utf-8").splitlines()
-        if re.search(r"postgres(?:ql)?://\w+(?::\w+)?@[\w.-]+", line)
-        and not re.match(r"(store  +|\d+ sessions? copied|postgresql://\S+ is ready)", line)
-    ]
-    assert len(given) >= 10
-    assert [one for one in given if "sslmode=verify-full" not in one[1]] == []

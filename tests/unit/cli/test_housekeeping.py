@@ -129,13 +129,14 @@ def test_doctor_finds_a_healthy_place_healthy(agentforge: CommandLine) -> None:
         "telemetry",
         "sandbox",
         "sandbox cache",
+        "jail",
         "sessions",
         "digests",
         "leftovers",
         "orphans",
         "clock",
     ]
-    assert ended.out.splitlines()[-1].startswith("20 checks: 0 failed")
+    assert ended.out.splitlines()[-1].startswith("21 checks: 0 failed")
 
 
 def test_doctor_in_json_says_what_to_do(agentforge: CommandLine) -> None:
@@ -291,7 +292,7 @@ def test_one_check_that_breaks_hides_none_of_the_others(
     monkeypatch.setattr(checks, "check_libyaml", broken)
     ended = agentforge("doctor", "--json")
     assert ended.code == 1
-    assert len(ended.document["checks"]) == 20
+    assert len(ended.document["checks"]) == 21
     assert ended.document["checks"][2] == {
         "name": "libyaml",
         "status": "fail",
@@ -314,6 +315,7 @@ def test_an_old_python_fails(version: tuple[int, ...], status: Status) -> None:
         (["attrs>=999"], Status.FAIL),
         (["no-such-thing-at-all"], Status.FAIL),
         (["no-such-thing-at-all; extra == 'dev'"], Status.OK),
+        (["no-such-thing-at-all; sys_platform == 'nowhere'"], Status.OK),
     ],
 )
 def test_missing_and_old_dependencies_fail(requirements: list[str], status: Status) -> None:

@@ -217,6 +217,10 @@ class AgentAttempts:
             f"{verdict.gate}: {verdict.summary}",
             f"{verdict.duration_s:.2f} s",
         ]
+        names = {"agent_sealed": "the agent", "sealed": "the gate's command"}
+        open_ones = [name for fact, name in names.items() if verdict.facts.get(fact) is False]
+        if open_ones:
+            facts.append(f"not sealed: {', '.join(open_ones)}")
         tokens = cost_of_attempt(self.led.session)
         if tokens:
             facts.append(f"{tokens} tokens")

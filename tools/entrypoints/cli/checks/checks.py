@@ -18,7 +18,7 @@ from ....base.plugins import Plugin, PluginUnusable, foreign_plugins
 from ..context import DIRECT_VARIABLE, Cli
 from ..output.text import counted, counted_of, some_of
 from .agent_program_checks import AgentProgramChecks
-from .configured_checks import check_webhooks, configured_checks
+from .configured_checks import check_jail, check_webhooks, configured_checks
 from .directory_checks import (
     check_base,
     check_digests,
@@ -37,6 +37,7 @@ _LEAST_PYTHON: Final = (3, 11)
 _SKEW: Final = timedelta(minutes=5)
 _EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
 _OBJECTS: Final = "Correct --objects, AGENTFORGE_OBJECTS or objects in [store], or what it needs."
+_JAIL: Final = "Mend this, or correct [jail] in the configuration."
 
 
 def examine(cli: Cli) -> Iterator[tuple[str, Finding]]:
@@ -68,6 +69,7 @@ def examine(cli: Cli) -> Iterator[tuple[str, Finding]]:
         ("telemetry", check_telemetry),
         ("sandbox", check_sandbox),
         ("sandbox cache", check_sandbox_cache),
+        ("jail", lambda: check_jail(configuration), _JAIL),
         *([] if configuration is None else configured_checks(configuration, store)),
         ("sessions", lambda: check_sessions(store)),
         *([("digests", lambda: check_digests(store))] if database is None else []),
@@ -104,7 +106,7 @@ def check_dependencies(requirements: list[str] | None = None) -> Finding:
     problems = []
     present = []
     for requirement in requirements:
-        if "extra ==" in requirement:
+        if ";" in requirement:  # an extra's, or bubblewrap: of some machines, which "jail" tries
             continue
         name = re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
         try:

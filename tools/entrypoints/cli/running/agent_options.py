@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 _MAX_OUTPUT: Any = option(
     "--max-output TOKENS", "Maximum tokens of an endpoint's answer; 16000 by default.", min=1
 )
+_NO_JAIL: Any = flag(
+    "--no-jail",
+    "Run an agent that edits in place, and the gate's command, as you and without a jail: not "
+    "sealed. Say it again to resume.",
+)
 _NO_WAIT: Any = flag("--no-wait", "Pause for questions instead of waiting for their answers.")
 
 
@@ -52,6 +57,7 @@ class AgentOptions:
     )
     max_output: int | None = _MAX_OUTPUT
     record: Path | None = option("--record DIR", "Record the agent's answers in this directory.")
+    no_jail: bool = _NO_JAIL
     no_wait: bool = _NO_WAIT
 
     def of_workflow(self, cli: Cli, workflow: Workflow) -> Workflow:
@@ -89,7 +95,7 @@ class AgentOptions:
         said = cli.configuration.run
         network = said.agent_network if self.agent_network is None else self.agent_network
         names = tuple(dict.fromkeys((*said.agent_environment, *(self.agent_env or ()))))
-        if network:
+        if network and not self.no_jail:
             cli.output.remark(
                 "The agent runs in a jail with the network: it is not sealed, and can send what it "
                 "reads."
@@ -135,6 +141,7 @@ class OtherAgent:
         "--agent AGENT", "Use this agent instead of the one that an agent's session names."
     )
     max_output: int | None = _MAX_OUTPUT
+    no_jail: bool = _NO_JAIL
     no_wait: bool = _NO_WAIT
 
     def made(self, cli: Cli, work: AgentWork) -> PhaseAgent | None:

@@ -143,6 +143,7 @@ def go_on(
     session_id = cli.own_id(shortened)
     if is_agent_session(cli.store(), session_id):
         work = AgentWork.of_session(cli.store(), session_id)
+        cli = cli.without_jail(said=other.no_jail)
         agent = other.made(cli, work)
         _run_agent(
             cli,
@@ -151,10 +152,9 @@ def go_on(
             workflow=work.workflow,
         )
         return
-    if other.agent is not None:
-        raise misuse(
-            "--agent", f"no agent works in session {session_id}: its workflow runs scripts"
-        )
+    if other.agent is not None or other.no_jail:
+        name = "--no-jail" if other.agent is None else "--agent"
+        raise misuse(name, f"no agent works in session {session_id}: its workflow runs scripts")
     isolation = isolation_of(cli.store(), session_id)
     _run_scripts(cli, lambda runner: act(runner, session_id, None), isolation)
 

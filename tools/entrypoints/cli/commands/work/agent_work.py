@@ -106,7 +106,7 @@ class AgentBeginning:
                 show_plan(cli, work, context, budget=self.budget, files=files)
                 return None
         list_context(cli, context)
-        cli = evolve(cli, labels=self.labels.of_session())
+        cli = evolve(cli.without_jail(said=self.agent.no_jail), labels=self.labels.of_session())
         return start_agent(cli, work, self.agent, budget=self.budget, attachments=begun)
 
 
