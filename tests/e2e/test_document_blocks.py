@@ -73,9 +73,18 @@ pythonpath = ["src"]
         "from shop import total\n\n\ndef test_total():\n    assert total([1, 2]) == 3\n"
     ),
 }
+_MEAN: Final = "printf '\\n\\ndef mean(prices):\\n    return total(prices) / len(prices)\\n'"
+_SAID: Final = json.dumps(
+    {
+        "type": "result",
+        "result": "There is mean(prices) now.",
+        "usage": {"input_tokens": 900, "output_tokens": 200},
+    }
+)
 PROGRAMS: Final = {
     "agentforge": 'exec {agentforge} "$@"',
     "uvx": 'test "$1" = agentforge-sessions && shift && exec {agentforge} "$@"',
+    "claude": f"cat > /dev/null\n{_MEAN} >> src/shop/__init__.py\necho '{_SAID}'",
     "pip": f'exec {sys.executable} {ROOT / "tests/support/pip_rehearsal.py"} "$@"',
 }
 _CLI: Final = """
@@ -186,6 +195,7 @@ class Runner:
             "PATH": os.pathsep.join(map(str, paths)),
             "LANG": "C.UTF-8",
             "GIT_CONFIG_NOSYSTEM": "1",
+            "ANTHROPIC_API_KEY": "of a program that asks no model",
             **{f"GIT_{who}_NAME": "Ada" for who in ("AUTHOR", "COMMITTER")},
             **{f"GIT_{who}_EMAIL": "ada@example.org" for who in ("AUTHOR", "COMMITTER")},
             "PYTHONDONTWRITEBYTECODE": "1",
