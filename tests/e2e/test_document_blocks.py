@@ -25,14 +25,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-import typer
 import yaml
 from attrs import define, frozen
 
 from agentforge_sessions.base.settings.configuration import load_configuration
 from agentforge_sessions.base.settings.configuration_file import PERSONAL
 from agentforge_sessions.base.settings.worker_configuration import load_worker_configuration
-from agentforge_sessions.entrypoints.cli.main import app
 from agentforge_sessions.harness.format.session_codec import decode_session
 from agentforge_sessions.questions import load_config
 from agentforge_sessions.sandbox import prepare
@@ -50,7 +48,6 @@ from tests.support.warm_python import warm_python
 pytestmark = pytest.mark.timeout(900)
 
 BLOCKS: Final = [block for page in readers_pages() for block in blocks_of(page)]
-COMMANDS: Final = typer.main.get_command(app).commands
 RUN: Final = [one for one in BLOCKS if one.language in ("sh", "python") and not one.not_run]
 DATA: Final = [one for one in BLOCKS if one.language in ("yaml", "toml", "json")]
 NOT_RUN: Final = ("console", "text", "ini", "markdown")
@@ -283,8 +280,6 @@ def results() -> dict[str, dict[str, Result]]:
 def test_block_runs_as_it_is_pasted(
     block: Block, runner: Runner, results: dict[str, dict[str, Result]]
 ) -> None:
-    if re.search(r"agentforge(-sessions)? do ", block.text) and "do" not in COMMANDS:
-        pytest.skip("the command is not there yet")
     if block.page not in results:
         results[block.page] = runner.run(block.page)
     result = results[block.page][block.name]

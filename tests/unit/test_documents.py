@@ -27,7 +27,7 @@ MOST_PAGES = 22
 MOST_WORDS = 40_000
 _OPTION = re.compile(r"--?[a-z][\w-]*")
 _PLACEHOLDER = re.compile(r"[\[\]…<>]|\.\.\.|^[A-Z]+$")
-_COMING = {"no command do", "no option --merge"}
+_COMING = {"no option --merge"}
 _SHELL = {"|", ">", ">>", "&&", ";", "||", "&", "2>", "#", "--"}
 
 
