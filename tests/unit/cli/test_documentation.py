@@ -11,7 +11,6 @@ import typer
 from agentforge_sessions.entrypoints.cli.main import app
 from agentforge_sessions.entrypoints.cli.output.errors import ExitCode
 
-GROUPS = ("prune", "sandbox", "store", "webhooks")
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
 
 
@@ -50,11 +49,3 @@ def test_every_variable_of_the_program_is_documented(text: str) -> None:
     )
     for variable in {*re.findall(r'"(AGENTFORGE_[A-Z]+)"', source), "NO_COLOR"}:
         assert f"| `{variable}` |" in text
-
-
-def test_every_command_fits_its_line_in_the_list_of_commands() -> None:
-    group = typer.main.get_command(app)
-    for listed in (group, *(group.commands[name] for name in GROUPS)):
-        room = 78 - 6 - max(map(len, listed.commands))  # in 80 columns, beside the longest name
-        for name, one in listed.commands.items():
-            assert not one.get_short_help_str(limit=room).endswith("..."), name

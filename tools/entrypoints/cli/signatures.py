@@ -87,14 +87,24 @@ def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
-def given(group: Any) -> list[str]:
-    """Return the names of a group's options that differ from their defaults.
+def given(group: Any, *, without: tuple[str, ...] = ()) -> list[str]:
+    """Return the names of a group's options that differ from their defaults, recursively.
 
     An argument has its name in the help.
+
+    Args:
+        group: The group.
+        without: Names of its fields that do not count.
     """
-    return [
-        (option.param_decls or [option.metavar])[0]
-        for one in fields(type(group))
-        if (option := one.default) is not None
-        and getattr(group, one.name) not in (option.default, None, [], ())
-    ]
+    found = []
+    for one in fields(type(group)):
+        hint, value = _hints(type(group))[one.name], getattr(group, one.name)
+        if one.name in without:
+            continue
+        if has(hint):
+            found += given(value)
+            continue
+        declared = _parameter(one.name, hint, one.default).default
+        if value not in (declared.default, None, [], ()):
+            found.append((declared.param_decls or [declared.metavar])[0])
+    return found

@@ -1,4 +1,4 @@
-"""`agentforge prune` and `cleanup`: show the old sessions, ask, and remove them."""
+"""`agentforge prune`: show the old sessions, ask, and remove them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from attrs import frozen
 
 from ...context import Cli
-from ...on_demand import commands_in, new_group
+from ...on_demand import new_group
 from ...options import (
     QUESTIONS_OPTION,
     QuestionsDirectory,
@@ -22,6 +22,7 @@ from ...options import (
     parse_duration,
     parse_size,
 )
+from ...tree import TREE
 
 if TYPE_CHECKING:
     from .....prune import Disposal, PruneTarget, RetentionPolicy
@@ -44,7 +45,7 @@ class KindOptions:
         str,
         option(
             "--kind KIND",
-            "The kind of sessions: sandbox, harness, questions or all.",
+            "The kind of sessions: sandbox, agent, questions or all.",
             ALL,
             show_default=True,
         ),
@@ -109,7 +110,7 @@ def directories_of(kinds: Mapping[str, PruneKind]) -> list[PruneTarget]:
         raise misuse(
             "--kind",
             "these sessions are in a database, which has no trash; an archive brings them back: "
-            "restore it into a folder, and copy it from there (agentforge store copy)",
+            "restore it into a folder, and copy it from there (agentforge fleet store copy)",
         )
     return found
 
@@ -118,15 +119,6 @@ _TRASH_FOR: Final = "7d"
 _WAIT: Final = "60s"
 _HOUR: Final = timedelta(hours=1)
 _GIB: Final = 1 << 30
-
-_LISTED: Final = (
-    ("trash", "upkeep", "List the sessions in the trash."),
-    ("restore", "upkeep", "Bring a session back from the trash, or from its archive."),
-    ("pin", "upkeep", "Keep a session from every prune until it is unpinned."),
-    ("unpin", "upkeep", "Let prunes remove a pinned session again."),
-    ("repair", "upkeep", "Write metadata for sandbox sessions that have none."),
-)
-"""Each command's name, module and help, in the order of the help."""
 
 
 @frozen
@@ -242,11 +234,9 @@ def prune(
 ) -> None:
     """Remove old sessions of every kind; shows what would be removed, and asks first.
 
-    Without a rule, it removes sandbox sessions not used for 24 hours, agent sessions that ended
-    30 days ago, and question sessions whose time in the configuration is over. It keeps sessions
-    that can't be dated, are in use, active, paused or pinned, or belong to another user, and
-    question sessions that the configuration keeps for ever. Each removal is recorded in
-    .prune/audit.jsonl of its directory before it happens.
+    Without a rule: sandbox sessions not used for 24 hours, agent sessions that ended 30 days ago,
+    question sessions whose time in the configuration is over. Never: those that can't be dated,
+    are in use, active, paused or pinned, or belong to another user.
     """
     if context.invoked_subcommand is not None:
         _require_no_options(context)
@@ -268,9 +258,8 @@ def prune(
 
 group = new_group(
     "prune",
-    commands_in(__package__, _LISTED),
+    TREE["prune"],
     callback=prune,
-    short_help="Remove old sessions of every kind; asks first.",
     subcommand_metavar="[COMMAND]",
 )
 
@@ -291,27 +280,3 @@ def _require_no_options(context: typer.Context) -> None:
 
 def _hours(age: timedelta | None) -> float | None:
     return None if age is None else age / _HOUR
-
-
-def cleanup(
-    cli: Cli,
-    yes: Yes,
-    older_than: timedelta = option(
-        "--older-than DURATION",
-        "Delete those that ended longer ago than this, as in 7d; 30d by default.",
-        "30d",
-    ),
-    dry_run: bool = flag("--dry-run", "Only show what would be removed."),
-) -> None:
-    """Delete sessions that ended long ago, with their workspaces, as `prune --kind harness`.
-
-    It asks first. A session that is active or paused, or that can't be read, is never deleted.
-    """
-    from .....prune import Disposal, RetentionPolicy
-    from .removal import remove
-    from .view import Work
-
-    policy = RetentionPolicy(max_age_hours=older_than / _HOUR)
-    kinds = KindOptions("harness", None, None).select(cli).values()
-    works = [Work(one, policy) for one in kinds if one.is_there]
-    remove(cli, works, Disposal(), {}, dry_run=dry_run, yes=yes)

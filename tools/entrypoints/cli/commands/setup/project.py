@@ -88,7 +88,7 @@ def init(
                 "writes. Run `git init`, commit, and `agentforge init --force`."
             )
     line(f"Next: {following}")
-    line(f'Then: agentforge tdflow {SPECIFICATION} --agent "claude -p"')
+    line(f'Then: agentforge run tdflow {SPECIFICATION} --agent "claude -p"')
 
 
 def _document(done: Scaffold, following: str, *, dry_run: bool) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Commands that have an agent work: tdflow, spec, drive."""
+"""Commands that have an agent work: tdflow, spec."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from .....wiring.bootstrap import begun_files
 from .....workflows import InvalidWorkflow
 from .....workflows.builtin import SPEC, TDFLOW
 from .....workflows.documents.specification_document import MAX_SPEC_BYTES, load_specification
-from .....workflows.documents.workflow_document import load_agent_workflow
 from .....workflows.job import MAX_SUBJECT_CHARS, AgentWork, Job
 from .....workflows.workflow import Input, Workflow
 from ...context import Cli
@@ -22,11 +21,11 @@ from ...running.agent_options import AgentOptions
 from ...running.run_session import RepositoryBase, start_agent
 from ...running.running import written_specification
 
-_Component = Annotated[
+Component = Annotated[
     str | None,
     option("--component, -c NAME", "The component of the specification; the only one by default."),
 ]
-_About = Annotated[str | None, option("--about TEXT", "Description of what is wanted.")]
+About = Annotated[str | None, option("--about TEXT", "Description of what is wanted.")]
 
 
 @frozen
@@ -176,7 +175,7 @@ class GateOptions:
 def tdflow(
     cli: Cli,
     specification: Annotated[Path, argument("SPEC", "The specification file.")],
-    component: _Component,
+    component: Component,
     gate: GateOptions,
     beginning: AgentBeginning,
 ) -> None:
@@ -189,7 +188,7 @@ def spec(
     cli: Cli,
     *,
     name: str = argument("NAME", "Name of the specification: 1 to 64 of a-z 0-9 _ -."),
-    about: _About,
+    about: About,
     about_file: Path | None = option(
         "--about-file FILE", "File with a description of what is wanted."
     ),
@@ -223,26 +222,6 @@ def spec(
         cli.output.line()
         gate = GateOptions(unittest=False, gate=None, report=None, report_path=None, packages=None)
         tdflow(cli, written.path, written.components[0], gate, evolve(beginning, budget=None))
-
-
-def drive(
-    cli: Cli,
-    *,
-    path: Path = argument("WORKFLOW.yaml", "The agent's workflow file."),
-    specification: Path | None = option("--spec SPEC", "The specification it works from."),
-    component: _Component,
-    about: _About,
-    beginning: AgentBeginning,
-) -> None:
-    """Have an agent work through a workflow of your own."""
-    if component is not None and specification is None:
-        raise misuse("--component", "it names a component of the specification; add --spec")
-    workflow = load_agent_workflow(path)
-    if specification is not None:
-        work = beginning.component_work(cli, workflow, specification, component, about)
-    else:
-        work = beginning.work(cli, workflow, name=workflow.name, subject=about)
-    beginning.begin(cli, work)
 
 
 def _text(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The group `agentforge store`: the store, its tables, and copies between stores."""
+"""The group `agentforge fleet store`: the store, its tables, and copies between stores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from .....fleet.stores import is_elsewhere, migrate_store, open_sessions, store_
 from .....harness.session_ports import LocalSessions, require_own
 from .....harness.store.session_copy import CopiedSession, CopyOutcome, copy_sessions
 from ...context import STORE_VARIABLE, Cli
-from ...on_demand import commands_in, new_group
 from ...options import argument, flag, misuse, option
 from ...output.documents import error_document, selected
 from ...output.errors import ExitCode
@@ -25,20 +24,6 @@ from ...output.text import counted
 _STAYS: Final = (
     "Workspaces and their snapshots are no part of a store and were not copied; nor were questions "
     "that wait, and what the fleet was given to do."
-)
-
-
-_LISTED: Final = (
-    ("status", "store", "Show the store, its tables and how many sessions."),
-    ("migrate", "store", "Bring the tables of a PostgreSQL store; repeatable."),
-    ("copy", "store", "Copy sessions between files and PostgreSQL."),
-)
-
-group = new_group(
-    "store",
-    commands_in(__package__, _LISTED),
-    help="Look at where the sessions are, bring its tables, and copy sessions between stores.",
-    short_help="Where the sessions are: its tables, and copies of it.",
 )
 
 
@@ -51,7 +36,7 @@ def _database_of(cli: Cli) -> str:
     if cli.store_url is None or not cli.in_database:
         raise misuse(
             "--store",
-            f"names no database. Write agentforge --store postgresql://… store …, or set "
+            f"names no database. Write agentforge --store postgresql://… fleet store …, or set "
             f"{STORE_VARIABLE}; files need no tables",
         )
     return cli.store_url
@@ -121,7 +106,7 @@ def _show_status(cli: Cli, found: dict[str, Any]) -> None:
     cli.output.line(
         "A newer program has migrated it: install the release that did."
         if newer
-        else f"It lacks tables. Run once: {cli.command('store', 'migrate')}"
+        else f"It lacks tables. Run once: {cli.command('fleet', 'store', 'migrate')}"
     )
 
 

@@ -1,4 +1,4 @@
-"""`agentforge ask`: ask a person and wait for the answer."""
+"""`agentforge questions ask`: ask a person and wait for the answer."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _view(
         workspace=store.workspace_path(whole),
         now=cli.outside.clock(),
         interrupted=cli.command("resume", whole) if interrupted else None,
-        adopt=None if store.is_own(whole) else cli.command("adopt", whole),
+        adopt=None if store.is_own(whole) else cli.command("session", "adopt", whole),
         children=children,
     )
 

@@ -9,21 +9,20 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from .....harness.domain.session_observer import SessionEvent, WebhookTest
-from .....integrations.observers.delivery import Delivery
-from .....integrations.observers.observing import (
+from ....harness.domain.session_observer import SessionEvent, WebhookTest
+from ....integrations.observers.delivery import Delivery
+from ....integrations.observers.observing import (
     UnknownWebhook,
     WebhookUnreached,
     check_patterns,
     senders,
 )
-from .....integrations.observers.webhook_sender import BEGIN_S, WebhookSender
-from ...context import Cli
-from ...on_demand import commands_in, new_group
-from ...options import argument, flag
-from ...output.documents import selected
-from ...output.errors import ExitCode
-from ...output.text import age_text, counted_of
+from ....integrations.observers.webhook_sender import BEGIN_S, WebhookSender
+from ..context import Cli
+from ..options import argument, flag
+from ..output.documents import selected
+from ..output.errors import ExitCode
+from ..output.text import age_text, counted_of
 
 _Named = Annotated[
     str | None,
@@ -31,21 +30,6 @@ _Named = Annotated[
 ]
 _BUSY: Final = "another process delivers to it now."
 _FORGOTTEN: Final = "what was kept for it is dropped."
-
-
-_LISTED: Final = (
-    ("list", "webhooks:list_all", "List the webhooks, and what waits for each."),
-    ("test", "webhooks:try_receivers", "Send a test event, once."),
-    ("deliver", "webhooks", "Send what waits, due or not."),
-    ("forget", "webhooks", "Drop what is kept for a webhook that is no more."),
-)
-
-group = new_group(
-    "webhooks",
-    commands_in(__package__, _LISTED),
-    help="List the webhooks of the configuration and what waits for them; try them; deliver.",
-    short_help="Who is told of events: what waits for them, and a test.",
-)
 
 
 def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:

@@ -129,7 +129,7 @@ def list_sessions(
         if foreign:
             cli.output.remark(
                 "not adopted: they came with a clone, a copy or an archive, and no agent is shown "
-                "them; `agentforge adopt ID` shows one and makes it yours"
+                "them; `agentforge session adopt ID` shows one and makes it yours"
             )
         if page.after is not None:
             count = "more" if page.more is None else f"{page.more} more"
@@ -146,8 +146,8 @@ def _say_what_was_brought(cli: Cli) -> None:
     if brought is not None and count:
         cli.output.remark(
             f"{counted(count, 'session')} came with this repository, in {brought.where}: "
-            f"`agentforge --base {brought.where} list` lists them, `agentforge adopt ID` shows one "
-            "and makes it yours"
+            f"`agentforge --base {brought.where} list` lists them, `agentforge session adopt ID` "
+            "shows one and makes it yours"
         )
 
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from .....base.settings.trust_table import ignored
-from ....mcp_server import EVERYTHING, Offer, ToolSet, UnknownToolSet, require_sdk
-from ...asking import question_sessions
-from ...context import Cli
-from ...options import QuestionPlace, flag, misuse, option
-from ...output.errors import Interrupted
-from ...signatures import given
+from ....base.settings.trust_table import ignored
+from ...mcp_server import EVERYTHING, Offer, ToolSet, UnknownToolSet, require_sdk
+from ..asking import question_sessions
+from ..context import Cli
+from ..options import QuestionPlace, flag, misuse, option
+from ..output.errors import Interrupted
+from ..signatures import given
 
 if TYPE_CHECKING:
-    from ....mcp_server.transports.http_guard import HttpSettings
+    from ...mcp_server.transports.http_guard import HttpSettings
 
 _DEFAULT_HOST: Final = "127.0.0.1"
 _DEFAULT_PORT: Final = 8137
@@ -55,7 +55,7 @@ class HttpOptions:
 
     def settings(self) -> HttpSettings:
         """Return the server's settings, with the token read from its file."""
-        from ....mcp_server.transports.http_guard import HttpSettings, read_token
+        from ...mcp_server.transports.http_guard import HttpSettings, read_token
 
         return HttpSettings(
             host=self.host if self.host is not None else _DEFAULT_HOST,
@@ -107,7 +107,7 @@ def mcp(
         raise misuse(only_http[0], "only --http has this")
     where, offer = questions.path, offered.offer()
     require_sdk()
-    from ....mcp_server.serving import McpPlaces, log_library_events, serve_http, serve_stdio
+    from ...mcp_server.serving import McpPlaces, log_library_events, serve_http, serve_stdio
 
     log_library_events()
     told = cli.configuration
@@ -131,7 +131,7 @@ def mcp(
             )
         ended_by = serve_stdio(places, offer, observers=cli.observers())
     else:
-        from ....mcp_server.transports.http_guard import is_loopback
+        from ...mcp_server.transports.http_guard import is_loopback
 
         settings = over_http.settings()
         if not is_loopback(settings.host):
@@ -175,9 +175,9 @@ def ui(
     prune would remove, and the workers and jobs of a fleet. Needs the extra `ui`. The address that
     it prints can be used once; Enter prints another. With --json each is written as JSON.
     """
-    from ....loopback import standard_input
-    from ....ui import DEFAULT_PORT, UiPlaces, run_ui
-    from ....ui.launch import in_browser
+    from ...loopback import standard_input
+    from ...ui import DEFAULT_PORT, UiPlaces, run_ui
+    from ...ui.launch import in_browser
 
     places = UiPlaces(
         sessions=cli.base,

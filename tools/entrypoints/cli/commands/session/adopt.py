@@ -1,4 +1,4 @@
-"""`agentforge adopt`: make a session yours that came with a clone, a copy or an archive."""
+"""`agentforge session adopt`: make a session yours that came with a clone, a copy or an archive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ...options import Yes, argument, flag, misuse
 from ...output.documents import state_document
 from ...output.render import budget_bar, field, labels_lines, words
 from ...output.text import State, shorten
-from ..people.questions import show_question_session
+from ..questions.answering import show_question_session
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

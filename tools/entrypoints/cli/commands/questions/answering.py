@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from .....questions import (
     SessionEnded,
@@ -27,17 +27,40 @@ from ...asking import (
     show_question,
 )
 from ...context import Cli
+from ...on_demand import GroupWithDefault, new_group
 from ...options import QuestionPlace, argument, misuse, option
 from ...output.text import counted, moment_text
+from ...tree import TREE
 
 if TYPE_CHECKING:
     from .....questions import QuestionSession, QuestionSessions
 
 _STATUSES: Final = ("waiting", "answered", "rejected", "timed_out", "abandoned")
-"""The statuses that `history --status` accepts and the shell completes."""
+"""The statuses that `questions history --status` accepts and the shell completes."""
 
 
-def questions(
+class _QuestionsGroup(GroupWithDefault):
+    """The commands on question sessions; without one, the waiting ones are shown."""
+
+    default: ClassVar = "waiting"
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, and the options of the one without a word."""
+        self.format_commands(ctx, formatter)
+        self.commands[self.default].format_options(ctx, formatter)
+
+
+group = new_group(
+    "questions",
+    TREE["questions"],
+    kind=_QuestionsGroup,
+    help="Show waiting questions in the terminal and answer them; ask, reject and list them.",
+    options_metavar="",
+    subcommand_metavar="[ID | COMMAND] [OPTIONS]",
+)
+
+
+def waiting(
     cli: Cli,
     *,
     session: str | None = argument(
@@ -66,7 +89,9 @@ def questions(
     """
     where = place.path
     if cli.output.json:
-        raise misuse("--json", "a terminal writes no JSON; use `agentforge history --json`")
+        raise misuse(
+            "--json", "a terminal writes no JSON; use `agentforge questions history --json`"
+        )
     config = load_config()
     sessions = open_questions(where, store=cli.store(), config=config, clock=cli.outside.clock)
     say_what_came(cli, sessions)
