@@ -26,7 +26,8 @@ from tests.support.documents import (
 MOST_PAGES = 22
 MOST_WORDS = 40_000
 _OPTION = re.compile(r"--?[a-z][\w-]*")
-_PLACEHOLDER = re.compile(r"\[.*\]|…|\.\.\.|<.*>")
+_PLACEHOLDER = re.compile(r"…|\.\.\.|<.*>|[A-Z]+")
+_ENDS = ("|", ">", ">>", "&&", ";", "||", "&", "2>", "#", "--", "/")
 
 
 def test_menu_is_short_enough_to_read() -> None:
@@ -70,31 +71,34 @@ def test_every_command_and_option_exists(page: Path) -> None:
 
 def fault_of(command: str) -> str | None:
     """Return what a command line names that does not exist."""
+    plain = re.sub(r"[\[\]]", " ", command)
     try:
-        words = shlex.split(command, comments=True)[1:]
+        words = shlex.split(plain, comments=True)[1:]
     except ValueError:  # an apostrophe of prose beside it
-        words = command.split()[1:]
+        words = plain.split()[1:]
     here: Any = typer.main.get_command(app)
     options = options_of(here)
-    expects_command = True
     while words:
         word = words.pop(0)
-        if word in {"|", ">", ">>", "&&", ";", "||", "&", "2>", "#", "--"} or word.endswith(")"):
+        name, given, _ = word.partition("=")
+        if word in _ENDS or word.endswith(")"):
             break
-        if _OPTION.fullmatch(word.partition("=")[0]):
-            name = word.partition("=")[0]
+        if _OPTION.fullmatch(name):
+            if name not in options and hasattr(here, "default"):
+                here = here.commands[here.default]
+                options |= options_of(here)
             if name not in options:
                 return f"no option {name}"
-            if options[name] and "=" not in word and words and expects_command:
+            if options[name] and not given and words:
                 words.pop(0)
-        elif expects_command and not _PLACEHOLDER.fullmatch(word):
-            if word.rstrip(",;.:") not in here.commands:
-                if here.name == "agentforge" or not here.params:
-                    return f"no command {word}"
-                break
-            here = here.commands[word.rstrip(",;.:")]
-            options = {**options_of(here), "--help": False}
-            expects_command = hasattr(here, "commands")
+        elif hasattr(here, "commands") and not _PLACEHOLDER.fullmatch(word):
+            word = word.rstrip(",;.:")
+            if word not in here.commands and not hasattr(here, "default"):
+                return (
+                    f"no command {word}" if here.name == "agentforge" or not here.params else None
+                )
+            here = here.commands[word if word in here.commands else here.default]
+            options = options_of(here)
     return None
 
 
