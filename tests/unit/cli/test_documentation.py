@@ -28,7 +28,8 @@ def test_the_documented_exit_codes_are_those_of_the_program(text: str) -> None:
 def commands_below(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     yield " ".join(words), command
     for name, inner in getattr(command, "commands", {}).items():
-        yield from commands_below(inner, (*words, name))
+        is_default = name == getattr(command, "default", None)
+        yield from commands_below(inner, words if is_default else (*words, name))
 
 
 def test_every_command_and_every_option_is_documented(text: str) -> None:
