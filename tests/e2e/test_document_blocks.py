@@ -53,10 +53,8 @@ BLOCKS: Final = [block for page in readers_pages() for block in blocks_of(page)]
 COMMANDS: Final = typer.main.get_command(app).commands
 RUN: Final = [one for one in BLOCKS if one.language in ("sh", "python") and not one.not_run]
 DATA: Final = [one for one in BLOCKS if one.language in ("yaml", "toml", "json")]
-NOT_COMMANDS: Final = typer.main.get_command(app).commands
-RUN: Final = ("console", "text", "ini", "markdown")
-MOST_NOT_COMMANDS: Final = typer.main.get_command(app).commands
-RUN: Final = 25
+NOT_RUN: Final = ("console", "text", "ini", "markdown")
+MOST_NOT_RUN: Final = 25
 WARM: Final = (
     "agentforge_sessions.entrypoints.cli.main",
     "agentforge_sessions.wiring.bootstrap",
