@@ -138,9 +138,13 @@ def try_receivers(cli: Cli, name: _Named) -> None:
 def deliver(
     cli: Cli,
     name: _Named,
-    due: bool = flag("--due", "Leave out what was not taken and is not due yet."),
+    due: bool = flag("--due"),
 ) -> None:
-    """Send what waits, whether its next try is due or not; what is not taken waits on."""
+    """Send what waits, whether its next try is due or not; what is not taken waits on.
+
+    Args:
+        due: Leave out what was not taken and is not due yet.
+    """
     rows: list[dict[str, Any]] = []
     for sender in _senders(cli, name):
         found = sender.deliver(at_once=not due)
@@ -160,10 +164,13 @@ def deliver(
 # ----------------------------------------------------------------------------------------- forget
 
 
-def forget(cli: Cli, name: str = argument("NAME", "The webhook's name.")) -> None:
+def forget(cli: Cli, name: str = argument("NAME")) -> None:
     """Drop what is kept for a webhook: its cursor, and what removed sessions left for it.
 
     One that a configuration names begins anew, with what happens from then on.
+
+    Args:
+        name: The webhook's name.
     """
     sessions = cli.store()
     known = sessions.receivers()

@@ -115,18 +115,19 @@ def _show_status(cli: Cli, found: dict[str, Any]) -> None:
 
 def migrate(
     cli: Cli,
-    role: str | None = option(
-        "--role NAME",
-        "Give this role the rights that programs need: it reads and writes sessions, and can't "
-        "change the records of what was removed and migrated.",
-    ),
-    dry_run: bool = flag("--dry-run", "Only show what would be run."),
+    role: str | None = option("--role NAME"),
+    dry_run: bool = flag("--dry-run"),
 ) -> None:
     """Bring the tables of a PostgreSQL store to where this program is.
 
     All that is missing is run, or nothing. Safe to repeat, and to run on several machines at once:
     the others wait, and then have nothing to do. Every program of the fleet has to be of the
     release that migrated it.
+
+    Args:
+        role: Give this role the rights that programs need: it reads and writes sessions, and can't
+            change the records of what was removed and migrated.
+        dry_run: Only show what would be run.
     """
     url = _database_of(cli)
     done = migrate_store(url, role=role, dry_run=dry_run)
@@ -150,13 +151,11 @@ def migrate(
 
 def copy(
     cli: Cli,
-    source: str = argument("FROM", "A folder, file://… or postgresql://…"),
-    target: str = argument("TO", "Likewise."),
-    session: list[str] | None = option(
-        "--session ID", "Only this one, by its id or a part of it; may be repeated."
-    ),
-    dry_run: bool = flag("--dry-run", "Only show what would be copied."),
-    adopt: bool = flag("--adopt", "Also sessions that are not yours; their copies are."),
+    source: str = argument("FROM"),
+    target: str = argument("TO"),
+    session: list[str] | None = option("--session ID"),
+    dry_run: bool = flag("--dry-run"),
+    adopt: bool = flag("--adopt"),
 ) -> None:
     """Copy sessions between stores, exactly: ids, revisions, times, history, attachments, steps.
 
@@ -164,6 +163,13 @@ def copy(
     finished by repeating it. A session that differs from what is there, that a run is at, that
     can't be read or that is not yours is left, named, and the others are copied; the exit code is
     then 1.
+
+    Args:
+        source: A folder, file://… or postgresql://…
+        target: Likewise.
+        session: Only this one, by its id or a part of it; may be repeated.
+        dry_run: Only show what would be copied.
+        adopt: Also sessions that are not yours; their copies are.
     """
     if not source or not target:
         raise misuse("FROM or TO", "the address is empty")

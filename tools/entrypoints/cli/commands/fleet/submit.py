@@ -34,22 +34,23 @@ class _SubmitGroup(RunGroup):
 def submit(
     context: typer.Context,
     cli: Cli,
-    session: str | None = option(
-        "--session ID", "Have the workers go on with this session; name no other work."
-    ),
-    failed: bool = flag(
-        "--failed", "Have the workers go on with all that have failed; name no other work."
-    ),
-    queue: str = option(
-        "--queue, -q NAME", "The queue of the workers that take it; default is one.", "default"
-    ),
-    priority: int = option("--priority N", "Before those of a lower priority; 0 by default.", 0),
-    at: str | None = option(
-        "--at TIME", "Not before this time, as 2026-03-01T09:30 or …T09:30+01:00."
-    ),
-    after: timedelta | None = option("--in DURATION", "Not before so long, as 90m or 8h."),
+    session: str | None = option("--session ID"),
+    failed: bool = flag("--failed"),
+    queue: str = option("--queue, -q NAME", default="default"),
+    priority: int = option("--priority N", default=0),
+    at: str | None = option("--at TIME"),
+    after: timedelta | None = option("--in DURATION"),
 ) -> None:
-    """Hand work to the workers of a PostgreSQL store."""
+    """Hand work to the workers of a PostgreSQL store.
+
+    Args:
+        session: Have the workers go on with this session; name no other work.
+        failed: Have the workers go on with all that have failed; name no other work.
+        queue: The queue of the workers that take it; default is one.
+        priority: Before those of a lower priority; 0 by default.
+        at: Not before this time, as 2026-03-01T09:30 or …T09:30+01:00.
+        after: Not before so long, as 90m or 8h.
+    """
     if not context.meta.get(_ASKS_FOR_HELP):
         store_of(cli)
     if at is not None and after is not None:

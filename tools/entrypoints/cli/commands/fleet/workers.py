@@ -20,50 +20,32 @@ _CANCELLED = "cancelled"
 
 def worker(
     cli: Cli,
-    concurrency: int = option(
-        "--concurrency, -c N", "How many sessions run at once; 1 by default.", 1, min=1
-    ),
-    queues: list[str] | None = option(
-        "--queue, -q NAME", "Take sessions of this queue; may be repeated. default is one."
-    ),
-    grace: float = option(
-        "--grace SECONDS",
-        "How long sessions may go on after SIGTERM before they are handed back; 60 by default.",
-        60.0,
-        min=0.0,
-    ),
-    heartbeat: float = option(
-        "--heartbeat SECONDS",
-        "How often the worker says that it is alive; 2 by default. Others take its sessions over "
-        "after five times as long.",
-        2.0,
-        min=0.05,
-    ),
-    agents: list[str] | None = option(
-        "--agent NAME",
-        "Ask this agent where a session names it (claude, codex, …); may be repeated. As `agents` "
-        "in [worker] of your own configuration says, by default; none if it does not.",
-    ),
-    agent_commands: bool | None = option(
-        "--agent-commands/--no-agent-commands",
-        "Run the command lines that sessions name as their agents, in a jail.",
-    ),
-    repositories: list[Path] | None = option(
-        "--repository DIR",
-        "Begin sessions from repositories in this folder; may be repeated. That of the working "
-        "directory always may be.",
-    ),
-    port: int | None = option(
-        "--port PORT",
-        "Serve /healthz and /metrics at this port; 0 takes any. Not served by default.",
-        min=0,
-        max=65535,
-    ),
-    host: str = option(
-        "--host ADDRESS", "The address to serve them at; 127.0.0.1 by default.", "127.0.0.1"
-    ),
+    concurrency: int = option("--concurrency, -c N", default=1, min=1),
+    queues: list[str] | None = option("--queue, -q NAME"),
+    grace: float = option("--grace SECONDS", default=60.0, min=0.0),
+    heartbeat: float = option("--heartbeat SECONDS", default=2.0, min=0.05),
+    agents: list[str] | None = option("--agent NAME"),
+    agent_commands: bool | None = option("--agent-commands/--no-agent-commands"),
+    repositories: list[Path] | None = option("--repository DIR"),
+    port: int | None = option("--port PORT", min=0, max=65535),
+    host: str = option("--host ADDRESS", default="127.0.0.1"),
 ) -> None:
-    """Run the sessions that were submitted to a PostgreSQL store, until SIGTERM or Ctrl-C."""
+    """Run the sessions that were submitted to a PostgreSQL store, until SIGTERM or Ctrl-C.
+
+    Args:
+        concurrency: How many sessions run at once; 1 by default.
+        queues: Take sessions of this queue; may be repeated. default is one.
+        grace: How long sessions may go on after SIGTERM before they are handed back; 60 by default.
+        heartbeat: How often the worker says that it is alive; 2 by default. Others take its
+            sessions over after five times as long.
+        agents: Ask this agent where a session names it (claude, codex, …); may be repeated. As
+            `agents` in [worker] of your own configuration says, by default; none if it does not.
+        agent_commands: Run the command lines that sessions name as their agents, in a jail.
+        repositories: Begin sessions from repositories in this folder; may be repeated. That of the
+            working directory always may be.
+        port: Serve /healthz and /metrics at this port; 0 takes any. Not served by default.
+        host: The address to serve them at; 127.0.0.1 by default.
+    """
     store = store_of(cli)
     try:
         settings = fleet_settings(
@@ -110,10 +92,15 @@ def workers(cli: Cli) -> None:
 
 def jobs(
     cli: Cli,
-    failed: bool = flag("--failed", "List only what has failed."),
-    limit: int = option("--limit N", "The most that are listed; 50 by default.", 50, min=1),
+    failed: bool = flag("--failed"),
+    limit: int = option("--limit N", default=50, min=1),
 ) -> None:
-    """List the fleet's jobs: running, waiting, scheduled for later, failed."""
+    """List the fleet's jobs: running, waiting, scheduled for later, failed.
+
+    Args:
+        failed: List only what has failed.
+        limit: The most that are listed; 50 by default.
+    """
     with open_fleet(store_of(cli)) as fleet:
         found, total = fleet.jobs(failed=failed, limit=limit)
         where = fleet.where

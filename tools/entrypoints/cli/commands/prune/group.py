@@ -39,16 +39,15 @@ WorkspaceRoot = Annotated[
 
 @frozen
 class KindOptions:
-    """Options that select the kinds of sessions a command applies to."""
+    """Options that select the kinds of sessions a command applies to.
+
+    Attributes:
+        kind: The kind of sessions: sandbox, agent, questions or all.
+    """
 
     kind: Annotated[
         str,
-        option(
-            "--kind KIND",
-            "The kind of sessions: sandbox, agent, questions or all.",
-            ALL,
-            show_default=True,
-        ),
+        option("--kind KIND", default=ALL, show_default=True),
     ]
     workspace_root: WorkspaceRoot
     questions: QuestionsDirectory
@@ -123,34 +122,26 @@ _GIB: Final = 1 << 30
 
 @frozen
 class RemovalRules:
-    """Options that select the sessions to remove."""
+    """Options that select the sessions to remove.
 
-    older_than: timedelta | None = option(
-        "--older-than AGE",
-        "Remove sessions last used, or ended, longer ago than this, as in 24h or 7d.",
-    )
-    keep_last: int | None = option(
-        "--keep-last N", "Remove all but the N newest of each kind.", min=0
-    )
-    max_size: int | None = option(
-        "--max-size BYTES",
-        "Remove the oldest until a kind takes no more than this, as in 10GB.",
-        parser=parse_size,
-    )
-    min_free: int | None = option(
-        "--min-free BYTES",
-        "Remove the oldest until this much of the disk is free, as in 20GB.",
-        parser=parse_size,
-    )
-    min_age: timedelta | None = option(
-        "--min-age AGE",
-        "With these three: keep what was used or ended within this time, as in 2h; 1h by default "
-        "with --min-free.",
-    )
-    keep_state: list[str] | None = option(
-        "--keep-state STATE", "Never remove sessions in this state; may be repeated."
-    )
-    limit: int | None = option("--limit N", "Remove at most N of each kind.", min=0)
+    Attributes:
+        older_than: Remove sessions last used, or ended, longer ago than this, as in 24h or 7d.
+        keep_last: Remove all but the N newest of each kind.
+        max_size: Remove the oldest until a kind takes no more than this, as in 10GB.
+        min_free: Remove the oldest until this much of the disk is free, as in 20GB.
+        min_age: With these three: keep what was used or ended within this time, as in 2h; 1h by
+            default with --min-free.
+        keep_state: Never remove sessions in this state; may be repeated.
+        limit: Remove at most N of each kind.
+    """
+
+    older_than: timedelta | None = option("--older-than AGE")
+    keep_last: int | None = option("--keep-last N", min=0)
+    max_size: int | None = option("--max-size BYTES", parser=parse_size)
+    min_free: int | None = option("--min-free BYTES", parser=parse_size)
+    min_age: timedelta | None = option("--min-age AGE")
+    keep_state: list[str] | None = option("--keep-state STATE")
+    limit: int | None = option("--limit N", min=0)
 
     def policy(self, kind: PruneKind) -> RetentionPolicy:
         """Return the policy of a kind: the given rules, else the kind's default age.
@@ -179,19 +170,20 @@ class RemovalRules:
 
 @frozen
 class Removal:
-    """Options of the removal: archive, trash, audit log and wait."""
+    """Options of the removal: archive, trash, audit log and wait.
 
-    archive: str | None = option(
-        "--archive DIR", "Keep a verified, compressed tar of each in this directory."
-    )
-    trash: bool = flag("--trash", "Move them to the trash for the time of --trash-for.")
+    Attributes:
+        archive: Keep a verified, compressed tar of each in this directory.
+        trash: Move them to the trash for the time of --trash-for.
+        audit_log: Write the audit log to this file, for a directory whose disk is full.
+    """
+
+    archive: str | None = option("--archive DIR")
+    trash: bool = flag("--trash")
     trash_for: timedelta | None = option(
         "--trash-for AGE", f"How long the trash keeps them; {_TRASH_FOR} by default."
     )
-    audit_log: str | None = option(
-        "--audit-log PATH",
-        "Write the audit log to this file, for a directory whose disk is full.",
-    )
+    audit_log: str | None = option("--audit-log PATH")
     wait: timedelta = option(
         "--wait TIME",
         f"Maximum wait for another prune of the directory; {_WAIT} by default.",
@@ -230,13 +222,16 @@ def prune(
     rules: RemovalRules,
     removal: Removal,
     yes: Yes,
-    dry_run: bool = flag("--dry-run", "Only show what would be removed."),
+    dry_run: bool = flag("--dry-run"),
 ) -> None:
     """Remove old sessions of every kind; shows what would be removed, and asks first.
 
     Without a rule: sandbox sessions not used for 24 hours, agent sessions that ended 30 days ago,
     question sessions whose time in the configuration is over. Never: those that can't be dated,
     are in use, active, paused or pinned, or belong to another user.
+
+    Args:
+        dry_run: Only show what would be removed.
     """
     if context.invoked_subcommand is not None:
         _require_no_options(context)

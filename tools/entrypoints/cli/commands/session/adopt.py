@@ -34,15 +34,17 @@ _SHOWN_CHARS: Final = 4_000
 def adopt(
     cli: Cli,
     yes: Yes,
-    session_id: str | None = argument(
-        "SESSION_ID", "The session, or the beginning of its id.", None
-    ),
-    every: bool = flag("--all", "All sessions that are not yours, as after a move of the project."),
+    session_id: str | None = argument("SESSION_ID", default=None),
+    every: bool = flag("--all"),
 ) -> None:
     """Make a session yours that came with a clone, a copy or an archive; asks first.
 
     It shows what the session is, and what it would run. Agents are then shown its briefing, and
     resume and retry run what it carries.
+
+    Args:
+        session_id: The session, or the beginning of its id.
+        every: All sessions that are not yours, as after a move of the project.
     """
     if (session_id is None) != every:
         raise misuse("SESSION_ID", "name a session, or give --all")

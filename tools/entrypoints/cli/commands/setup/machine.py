@@ -70,21 +70,22 @@ def doctor(cli: Cli) -> None:
 
 def install(
     cli: Cli,
-    program: str = argument("PROGRAM", "claude-code, codex, gemini or opencode."),
-    scope: Scope = option(
-        "--scope <user|project>",
-        "Whose conversations: of this user, or of this project alone.",
-        Scope.USER,
-        show_default=True,
-    ),
-    remove: bool = flag("--remove", "Take out what install put there, and nothing else."),
-    dry_run: bool = flag("--dry-run", "Only show what would be changed."),
+    program: str = argument("PROGRAM"),
+    scope: Scope = option("--scope <user|project>", default=Scope.USER, show_default=True),
+    remove: bool = flag("--remove"),
+    dry_run: bool = flag("--dry-run"),
 ) -> None:
     """Put sessions into an agent program: the hooks, the MCP server, a skill, commands.
 
     Files of yours keep every byte of theirs; what is put there is remembered, so that --remove
     takes it away exactly, with a copy of each of ours that you changed. Sessions stay. No decision
     about trust is made for you.
+
+    Args:
+        program: claude-code, codex, gemini or opencode.
+        scope: Whose conversations: of this user, or of this project alone.
+        remove: Take out what install put there, and nothing else.
+        dry_run: Only show what would be changed.
     """
     if program not in PIECES:
         raise misuse("PROGRAM", f"expected {', '.join(PIECES)}, got {program!r}")
@@ -122,10 +123,13 @@ def install(
         cli.output.line(f"Next: {next_step}")
 
 
-def hook(program: str = argument("PROGRAM", "The agent program.")) -> None:
+def hook(program: str = argument("PROGRAM")) -> None:
     """Handle one event of an agent program: JSON on standard input, JSON on standard output.
 
     The same as agentforge-hook, which starts sooner.
+
+    Args:
+        program: The agent program.
     """
     data = sys.stdin.buffer.read(hook_main.MAX_INPUT_BYTES + 1)
     text = hook_main.run([program], data, os.environ)

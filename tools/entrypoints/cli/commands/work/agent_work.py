@@ -30,18 +30,19 @@ About = Annotated[str | None, option("--about TEXT", "Description of what is wan
 
 @frozen
 class AgentBeginning:
-    """Options that define a new session of an agent."""
+    """Options that define a new session of an agent.
+
+    Attributes:
+        dry_run: Only show what would be sent to the agent, and how many tokens it takes; begin
+            nothing.
+    """
 
     agent: AgentOptions
     budget: Tokens
     shown: ContextOptions
     dry_run: Annotated[
         bool,
-        flag(
-            "--dry-run",
-            "Only show what would be sent to the agent, and how many tokens it takes; begin "
-            "nothing.",
-        ),
+        flag("--dry-run"),
     ]
     base: RepositoryBase
     labels: Labels
@@ -111,25 +112,23 @@ class AgentBeginning:
 
 @frozen
 class GateOptions:
-    """Options that define the tests that judge an agent's work."""
+    """Options that define the tests that judge an agent's work.
 
-    unittest: bool = flag("--unittest", "Use unittest for the tests instead of pytest.")
-    gate: str | None = option(
-        "--gate COMMAND",
-        "The project's own command that runs its tests, in a jail; the configuration's by default. "
-        "sandbox: none.",
-    )
-    report: str | None = option(
-        "--report KIND", "What to read of that command: junit, tap or exit-code."
-    )
-    report_path: str | None = option(
-        "--report-path PATH", "Where it leaves its JUnit XML; * may stand in it."
-    )
-    packages: list[str] | None = option(
-        "--with PACKAGE",
-        "A package of pure Python that the sandbox is to have: installed here, or the path of a "
-        "wheel; may be repeated.",
-    )
+    Attributes:
+        unittest: Use unittest for the tests instead of pytest.
+        gate: The project's own command that runs its tests, in a jail; the configuration's by
+            default. sandbox: none.
+        report: What to read of that command: junit, tap or exit-code.
+        report_path: Where it leaves its JUnit XML; * may stand in it.
+        packages: A package of pure Python that the sandbox is to have: installed here, or the path
+            of a wheel; may be repeated.
+    """
+
+    unittest: bool = flag("--unittest")
+    gate: str | None = option("--gate COMMAND")
+    report: str | None = option("--report KIND")
+    report_path: str | None = option("--report-path PATH")
+    packages: list[str] | None = option("--with PACKAGE")
 
     def of_workflow(self, cli: Cli, workflow: Workflow) -> Workflow:
         """Return a workflow whose gates use these tests.
@@ -174,12 +173,16 @@ class GateOptions:
 
 def tdflow(
     cli: Cli,
-    specification: Annotated[Path, argument("SPEC", "The specification file.")],
+    specification: Annotated[Path, argument("SPEC")],
     component: Component,
     gate: GateOptions,
     beginning: AgentBeginning,
 ) -> None:
-    """Have an agent develop a component test first: red, green, refactor, verify."""
+    """Have an agent develop a component test first: red, green, refactor, verify.
+
+    Args:
+        specification: The specification file.
+    """
     workflow = gate.of_workflow(cli, TDFLOW)
     beginning.begin(cli, beginning.component_work(cli, workflow, specification, component))
 
@@ -187,20 +190,21 @@ def tdflow(
 def spec(
     cli: Cli,
     *,
-    name: str = argument("NAME", "Name of the specification: 1 to 64 of a-z 0-9 _ -."),
+    name: str = argument("NAME"),
     about: About,
-    about_file: Path | None = option(
-        "--about-file FILE", "File with a description of what is wanted."
-    ),
-    begin_with: Path | None = option(
-        "--from SPEC", "An existing specification, as the first draft."
-    ),
-    then_tdflow: bool = flag(
-        "--then-tdflow", "Once it is approved, have its first component developed as tdflow does."
-    ),
+    about_file: Path | None = option("--about-file FILE"),
+    begin_with: Path | None = option("--from SPEC"),
+    then_tdflow: bool = flag("--then-tdflow"),
     beginning: AgentBeginning,
 ) -> None:
-    """Have an agent write a component specification, with you: intake to approval."""
+    """Have an agent write a component specification, with you: intake to approval.
+
+    Args:
+        name: Name of the specification: 1 to 64 of a-z 0-9 _ -.
+        about_file: File with a description of what is wanted.
+        begin_with: An existing specification, as the first draft.
+        then_tdflow: Once it is approved, have its first component developed as tdflow does.
+    """
     if then_tdflow and (cli.output.json or beginning.dry_run or cli.submission is not None):
         raise misuse(
             "--then-tdflow",

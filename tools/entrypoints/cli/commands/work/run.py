@@ -24,24 +24,28 @@ from .agent_work import About, AgentBeginning, Component
 
 @frozen
 class ScriptOptions:
-    """Options of a workflow of scripts."""
+    """Options of a workflow of scripts.
 
-    example: bool = flag(
-        "--example",
-        "Take the example of that name, which comes with the package; without a name, list them.",
-    )
-    isolation: str | None = option(
-        "--isolation WHERE",
-        "Where scripts run: sandbox, jail, or an executor that an installed package adds; as the "
-        "file says if not given, else the configuration.",
-    )
+    Attributes:
+        example: Take the example of that name, which comes with the package; without a name, list
+            them.
+        isolation: Where scripts run: sandbox, jail, or an executor that an installed package adds;
+            as the file says if not given, else the configuration.
+    """
+
+    example: bool = flag("--example")
+    isolation: str | None = option("--isolation WHERE")
 
 
 @frozen
 class DrivingOptions:
-    """Options of an agent's workflow of the person's own."""
+    """Options of an agent's workflow of the person's own.
 
-    specification: Path | None = option("--spec SPEC", "The specification it works from.")
+    Attributes:
+        specification: The specification it works from.
+    """
+
+    specification: Path | None = option("--spec SPEC")
     component: Component = None
     about: About = None
 
@@ -75,9 +79,7 @@ group = new_group(
 def run(
     cli: Cli,
     *,
-    workflow: Path | None = argument(
-        "WORKFLOW.yaml", "The workflow file; the configuration's by default.", None
-    ),
+    workflow: Path | None = argument("WORKFLOW.yaml", default=None),
     scripts: ScriptOptions,
     agent: DrivingOptions,
     beginning: AgentBeginning,
@@ -85,6 +87,9 @@ def run(
     """Run a workflow file in a new session: of scripts, or of an agent.
 
     An option of the other kind of workflow is refused.
+
+    Args:
+        workflow: The workflow file; the configuration's by default.
     """
     if agent.component is not None and agent.specification is None:
         raise misuse("--component", "it names a component of the specification; add --spec")
@@ -158,15 +163,16 @@ def retry(
     cli: Cli,
     session_id: SessionId,
     *,
-    reason: str | None = option(
-        "--reason, -r TEXT", "What is different this time; recorded in the history."
-    ),
-    back_to: str | None = option(
-        "--from PHASE", "Go back to where this phase began, with all files, failed or not."
-    ),
+    reason: str | None = option("--reason, -r TEXT"),
+    back_to: str | None = option("--from PHASE"),
     other: OtherAgent,
 ) -> None:
-    """Begin another attempt at a session's failed phase, beyond the workflow's limit too."""
+    """Begin another attempt at a session's failed phase, beyond the workflow's limit too.
+
+    Args:
+        reason: What is different this time; recorded in the history.
+        back_to: Go back to where this phase began, with all files, failed or not.
+    """
     go_on(
         cli,
         session_id,
