@@ -34,7 +34,7 @@ def commands_below(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[
 
 def test_every_command_and_every_option_is_documented(text: str) -> None:
     for words, command in commands_below(typer.main.get_command(app)):
-        assert re.search(rf"(`|# |agentforge ){words}\b", text), words
+        assert re.search(rf"(`|# |agentforge ){re.escape(words)}\b", text), words
         for parameter in command.params:
             if getattr(parameter, "hidden", False):
                 continue
