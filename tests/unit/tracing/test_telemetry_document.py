@@ -16,7 +16,7 @@ from agentforge_sessions.base.tracing.conventions import (
     SpanType,
 )
 
-DOCUMENT = (Path(__file__).parents[3] / "docs/integrations.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "integrations.md").read_text(encoding="utf-8")
 _NAME = re.compile(r"`([^`]+)`")
 
 
