@@ -78,7 +78,7 @@ $(PROJECT): examples/repository/requirements.txt | $(VENV)/.run-ready
 
 run: $(VENV)/.run-ready $(PROJECT)  ## do the main job: an agent develops a component, and a feature of a real project; a workflow ends with a chart
 	$(BIN)/agentforge setup
-	$(BIN)/agentforge tdflow $(SPEC) --component $(COMPONENT) --agent '$(AGENT)'
+	$(BIN)/agentforge run tdflow $(SPEC) --component $(COMPONENT) --agent '$(AGENT)'
 	$(BIN)/python examples/repository/develop.py $(PROJECT)
 	$(BIN)/agentforge run $(WORKFLOW)
 

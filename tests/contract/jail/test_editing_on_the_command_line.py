@@ -24,7 +24,7 @@ __all__ = ["ground"]
 
 
 class Line:
-    """`agentforge tdflow` on a repository, in this process."""
+    """`agentforge run tdflow` on a repository, in this process."""
 
     def __init__(self, ground: Ground, capture: pytest.CaptureFixture[str]) -> None:
         self.ground = ground
@@ -33,9 +33,9 @@ class Line:
         self.specification.write_text(SPEC)
         ground.plan.write_text(json.dumps(GOOD))
 
-    def __call__(self, *words: str, command: str = "tdflow") -> tuple[int, str, str]:
+    def __call__(self, *words: str, command: str = "run") -> tuple[int, str, str]:
         self.capture.readouterr()
-        first = [command, str(self.specification)] if command == "tdflow" else [command]
+        first = ["run", "tdflow", str(self.specification)] if command == "run" else [command]
         code = run(
             ["--base", str(self.ground.base), *first, *words], CliEnvironment(gates=FakeGates())
         )

@@ -134,7 +134,7 @@ def test_a_command_that_is_not_there(desk: Desk) -> None:
 
 
 def test_options_of_a_beginning_with_continue(desk: Desk) -> None:
-    assert "leave those out" in refused(desk, "--continue", "--plan")
+    assert "leave out --plan" in refused(desk, "--continue", "--plan")
     assert "no task of this repository" in refused(desk, "--continue")
 
 

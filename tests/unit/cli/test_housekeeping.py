@@ -40,9 +40,9 @@ def mixed(agentforge: CommandLine) -> dict[str, str]:
 def test_cleanup_deletes_what_ended_long_ago_and_nothing_else(
     agentforge: CommandLine, mixed: dict[str, str]
 ) -> None:
-    ended = agentforge("cleanup", "--yes")
+    ended = agentforge("prune", "--kind", "agent", "--yes")
     assert ended.code == 0
-    assert "harness: Deleted 2 sessions (" in ended.out
+    assert "agent: Deleted 2 sessions (" in ended.out
     assert set(agentforge.store.list_sessions()) == {
         mixed[name] for name in ("active", "paused", "unreadable", "recent")
     }
@@ -52,14 +52,14 @@ def test_cleanup_shows_what_would_go_and_asks(
     agentforge: CommandLine, mixed: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal("no\n"))
-    ended = agentforge("cleanup")
+    ended = agentforge("prune", "--kind", "agent")
     assert ended.code == 1
     assert "Remove for good 2 sessions (" in ended.err
     shown = [line.split()[1:3] for line in ended.out.splitlines()[1:-1]]
     assert sorted(shown) == sorted([mixed[state], state] for state in ("completed", "aborted"))
     assert len(agentforge.store.list_sessions()) == 6
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
-    assert agentforge("cleanup").code == 0
+    assert agentforge("prune", "--kind", "agent").code == 0
     assert len(agentforge.store.list_sessions()) == 4
 
 
@@ -74,7 +74,7 @@ def test_cleanup_keeps_what_changed_since_it_was_shown(
             return "yes\n"
 
     monkeypatch.setattr(sys, "stdin", Thoughtful())
-    ended = agentforge("cleanup")
+    ended = agentforge("prune", "--kind", "agent")
     assert ended.code == 1
     assert "Deleted 1 session (" in ended.out
     assert f"warning: {mixed['completed']} was kept" in ended.err
@@ -411,8 +411,10 @@ def test_cleanup_takes_a_duration_as_every_command_does(agentforge: CommandLine)
     agentforge.later(days=3)
 
     def found(age: str) -> list[str]:
-        document = agentforge("cleanup", "--older-than", age, "--dry-run", "--json").document
-        return list(document["kinds"]["harness"]["deleted"])
+        document = agentforge(
+            "prune", "--kind", "agent", "--older-than", age, "--dry-run", "--json"
+        ).document
+        return list(document["kinds"]["agent"]["deleted"])
 
     assert found("4d") == []
     assert found("2d") == [session_id]

@@ -213,7 +213,9 @@ def check_store(store: SessionRepository, database: str | None) -> Finding:
     at = f"{found.store}: PostgreSQL {found.server}, migration {found.found} of {found.needed}"
     if not found.is_usable:
         newer = found.found > found.needed
-        advice = "Install the release that migrated it." if newer else "agentforge store migrate"
+        advice = (
+            "Install the release that migrated it." if newer else "agentforge fleet store migrate"
+        )
         return fail(at, advice)
     if found.pooled and not os.environ.get(DIRECT_VARIABLE):
         return warn(

@@ -161,9 +161,3 @@ def exit_code_of(error: BaseException) -> ExitCode:
     if isinstance(error, AgentForgeError):
         return _CODES[error.kind]
     return ExitCode.STORAGE if isinstance(error, OSError) else ExitCode.UNEXPECTED
-
-
-def epilog() -> str:
-    """Return the exit codes as text for the end of the help."""
-    lines = [f"  {code.value:>3}  {code.meaning}" for code in ExitCode]
-    return "\b\nExit codes:\n" + "\n".join(lines)

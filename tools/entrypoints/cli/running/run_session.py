@@ -40,19 +40,18 @@ _WAIT_S: Final = 86_400.0 * 365
 
 @frozen
 class RepositoryBase:
-    """Repository of a session, as the command line names it."""
+    """Repository of a session, as the command line names it.
 
-    repo: Path | None = option(
-        "--repo PATH",
-        "Work on this git repository: the workspace is a checkout of a commit of it. Your own "
-        "checkout is not changed. The configuration's by default; none: without one.",
-    )
-    base: str | None = option(
-        "--base REF", "The commit of the repository to begin from; HEAD by default."
-    )
-    with_uncommitted: bool = flag(
-        "--with-uncommitted", "Begin with your checkout's uncommitted work, too."
-    )
+    Attributes:
+        repo: Work on this git repository: the workspace is a checkout of a commit of it. Your own
+            checkout is not changed. The configuration's by default; none: without one.
+        base: The commit of the repository to begin from; HEAD by default.
+        with_uncommitted: Begin with your checkout's uncommitted work, too.
+    """
+
+    repo: Path | None = option("--repo PATH")
+    base: str | None = option("--base REF")
+    with_uncommitted: bool = flag("--with-uncommitted")
 
     def attachments(self, cli: Cli) -> dict[str, bytes]:
         """Return the files that record a session's repository; none without a repository.

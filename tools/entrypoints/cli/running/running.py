@@ -149,15 +149,16 @@ def _next_command(
     if session.state.is_terminal:
         if view.is_agents:
             return _after_agents_work(cli, session)
-        return cli.command("artifacts" if session.artifacts else "show", session_id)
+        words = ("session", "artifacts") if session.artifacts else ("show",)
+        return cli.command(*words, session_id)
     if outcome.waiting_for is not None:
         return view.answer_command(outcome.waiting_for)
     if stop is not None and stop.back_to is not None:
-        return cli.command("retry", session_id, "--from", stop.back_to)
+        return cli.command("session", "retry", session_id, "--from", stop.back_to)
     if stop is not None and stop.missing_tokens:
-        return cli.command("budget", session_id, "--extend", str(stop.missing_tokens))
+        return cli.command("session", "budget", session_id, "--extend", str(stop.missing_tokens))
     retries = stop is not None and stop.needs_retry
-    return cli.command("retry" if retries else "resume", session_id)
+    return cli.command(*(("session", "retry") if retries else ("resume",)), session_id)
 
 
 def _after_agents_work(cli: Cli, session: harness.SessionContext) -> str:
@@ -170,7 +171,7 @@ def _after_agents_work(cli: Cli, session: harness.SessionContext) -> str:
             return following
         if base_snapshot(session) is not None:
             return cli.command("apply", session.session_id)
-    return cli.command("report", session.session_id)
+    return cli.command("session", "report", session.session_id)
 
 
 def run_details(view: RunView, outcome: RunOutcome) -> dict[str, Any]:
@@ -334,7 +335,7 @@ def command_of_component(cli: Cli, session: harness.SessionContext) -> str | Non
         return None
     path = written.path
     here = Path(os.path.relpath(path))
-    words = ["tdflow", str(path if ".." in here.parts else here)]
+    words = ["run", "tdflow", str(path if ".." in here.parts else here)]
     if len(written.components) > 1:
         words += ["--component", written.components[0]]
     try:

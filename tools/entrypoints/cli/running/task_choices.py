@@ -179,20 +179,18 @@ def find_agent(
 
 @frozen
 class TaskAgent:
-    """Options for the agent of a task."""
+    """Options for the agent of a task.
 
-    agent: str | None = option(
-        "--agent AGENT",
-        "claude, codex, gemini or opencode, with :MODEL for one of its models; or a command that "
-        "edits files. The one on PATH by default.",
-    )
-    agent_network: bool | None = option(
-        "--agent-network/--no-agent-network",
-        "Whether it has the network; a program has it by default, a command has not.",
-    )
-    agent_env: list[str] | None = option(
-        "--agent-env NAME", "Give it this environment variable, too; may be repeated."
-    )
+    Attributes:
+        agent: claude, codex, gemini or opencode, with :MODEL for one of its models; or a command
+            that edits files. The one on PATH by default.
+        agent_network: Whether it has the network; a program has it by default, a command has not.
+        agent_env: Give it this environment variable, too; may be repeated.
+    """
+
+    agent: str | None = option("--agent AGENT")
+    agent_network: bool | None = option("--agent-network/--no-agent-network")
+    agent_env: list[str] | None = option("--agent-env NAME")
     no_jail: bool = NO_JAIL
     no_wait: bool = NO_WAIT
 

@@ -31,22 +31,22 @@ _TRAPS: Final = {
 
 @frozen
 class RunLimits:
-    """Options of an execution: the workspace and the limits."""
+    """Options of an execution: the workspace and the limits.
+
+    Attributes:
+        session: An existing sandbox session; a new one by default.
+        agent_session: The workspace of an agent's session instead.
+        timeout: Time limit in seconds; 60 by default.
+        fuel: Maximum number of instructions; 10^12 by default.
+        memory: Memory limit, as in 512MB or 1GiB; 1 GiB by default.
+    """
 
     workspace_root: WorkspaceRoot
-    session: str | None = option(
-        "--session ID", "An existing sandbox session; a new one by default."
-    )
-    agent_session: str | None = option(
-        "--agent-session ID", "The workspace of an agent's session instead."
-    )
-    timeout: float | None = option("--timeout S", "Time limit in seconds; 60 by default.")
-    fuel: int | None = option("--fuel N", "Maximum number of instructions; 10^12 by default.")
-    memory: int | None = option(
-        "--memory BYTES",
-        "Memory limit, as in 512MB or 1GiB; 1 GiB by default.",
-        parser=parse_size,
-    )
+    session: str | None = option("--session ID")
+    agent_session: str | None = option("--agent-session ID")
+    timeout: float | None = option("--timeout S")
+    fuel: int | None = option("--fuel N")
+    memory: int | None = option("--memory BYTES", parser=parse_size)
 
     def policy(self) -> sandbox.ExecutionPolicy:
         """Return the limits as a policy; an option that was not given has its default."""
@@ -89,18 +89,18 @@ class RunLimits:
 def execute(
     cli: Cli,
     *,
-    words: list[str] | None = argument(
-        "FILE [-- ARGS]",
-        "The script, '-' for standard input; none with -c. Then its arguments.",
-        None,
-    ),
-    code: str | None = option("-c CODE", "The code itself."),
+    words: list[str] | None = argument("FILE [-- ARGS]", default=None),
+    code: str | None = option("-c CODE"),
     execution: RunLimits,
-    stdin: str | None = option(
-        "--stdin FILE", "Standard input of the code; '-' passes on this command's."
-    ),
+    stdin: str | None = option("--stdin FILE"),
 ) -> None:
-    """Run code in a session's workspace, by default a new one; returns the code's exit code."""
+    """Run code in a session's workspace, by default a new one; returns the code's exit code.
+
+    Args:
+        words: The script, '-' for standard input; none with -c. Then its arguments.
+        code: The code itself.
+        stdin: Standard input of the code; '-' passes on this command's.
+    """
     source, arguments = _source(words or [], code, stdin)
     typed = None if stdin is None else read_local(stdin, "--stdin")
     place, opened, made = execution.open(cli)

@@ -29,6 +29,7 @@ from ...running.task_choices import (
     left_out,
     shown_folders,
 )
+from ...signatures import given
 from .task_end import CONTINUE, TaskEnd, withdraw
 
 if TYPE_CHECKING:
@@ -42,41 +43,48 @@ _LAST: Final = 200
 
 @frozen
 class TaskOptions:
-    """Options of a new task."""
+    """Options of a new task.
 
-    check: str | None = option(
-        "--check COMMAND",
-        "The command that judges each try, in a jail; the project's own tests by default, as far "
-        "as they are known. none: the result is unchecked.",
-    )
-    check_timeout: float | None = option(
-        "--check-timeout SECONDS", "Its time limit; 300 seconds by default.", min=0.001
-    )
-    tests_first: bool = flag(
-        "--tests-first", "Have a failing test written and judged before, which is fixed then."
-    )
-    plan: bool = flag("--plan", "Be asked before what only you can decide; then work by a plan.")
-    with_uncommitted: bool = flag(
-        "--with-uncommitted", "Begin with your checkout's uncommitted work, too."
-    )
+    Attributes:
+        check: The command that judges each try, in a jail; the project's own tests by default, as
+            far as they are known. none: the result is unchecked.
+        check_timeout: Its time limit; 300 seconds by default.
+        tests_first: Have a failing test written and judged first, which is fixed then.
+        plan: Be asked first what only you can decide; then work by a plan.
+        with_uncommitted: Begin with your checkout's uncommitted work, too.
+    """
+
+    check: str | None = option("--check COMMAND")
+    check_timeout: float | None = option("--check-timeout SECONDS", min=0.001)
+    tests_first: bool = flag("--tests-first")
+    plan: bool = flag("--plan")
+    with_uncommitted: bool = flag("--with-uncommitted")
 
 
 def do(
     cli: Cli,
     *,
-    task: str | None = argument(
-        "TASK", "What you want; with --continue the session's id, the last one by default.", None
-    ),
-    go_on: bool = flag("--continue", "Go on with a task that stopped, whatever stopped it."),
+    task: str | None = argument("TASK", default=None),
+    go_on: bool = flag("--continue"),
     new: TaskOptions,
     agent: TaskAgent,
     budget: Tokens,
-    branch: str | None = option("--branch NAME", "Commit the result on this new branch."),
+    branch: str | None = option("--branch NAME"),
     yes: Yes,
 ) -> None:
     """Have an agent do a task in this repository; a check judges it, and you apply the result.
 
     The agent works in a checkout of its own; yours is as it is until you apply.
+
+    Args:
+        cli: The global options.
+        task: What you want; with --continue the session's id, the last one by default.
+        go_on: Go on with a task that stopped, whatever stopped it.
+        new: The options of a new task.
+        agent: The options of the agent.
+        budget: The tokens allotted; with --continue, so many more.
+        branch: Commit the result on this new branch.
+        yes: Whether to apply without a question.
     """
     end = TaskEnd(yes=yes, branch=branch)
     if go_on:
@@ -178,8 +186,9 @@ def _go_on(
     budget: int | None,
     end: TaskEnd,
 ) -> None:
-    if new != TaskOptions(None, None, False, False, False):
-        raise misuse("--continue", "the task has its check and its phases; leave those out")
+    others = given(new)
+    if others:
+        raise misuse("--continue", f"the task has its check and its phases; leave out {others[0]}")
     session_id = _last_task(cli) if shortened is None else cli.own_id(shortened)
     manager, session = cli.load(session_id, manager=cli.keeping_manager())
     if session.workflow_type != "do":

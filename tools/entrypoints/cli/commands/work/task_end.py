@@ -20,7 +20,7 @@ from ...output.documents import selected, state_document
 from ...output.errors import CheckUnusable
 from ...output.text import counted_of, duration_text
 from ...running.running import run_details, write_failure
-from ..sessions.bring_home import applied_document, colored, show_applied, show_stat
+from ..session.bring_home import applied_document, colored, show_applied, show_stat
 
 if TYPE_CHECKING:
     from .....repository.apply.applied import Applied

@@ -52,12 +52,16 @@ def diff(
     before: str | None = argument(
         "A", f"From here: {CHECKPOINT}; by default, where work began.", None
     ),
-    after: str | None = argument("B", "To here; by default, the workspace as it is now.", None),
-    stat: bool = flag("--stat", "Show the files and counts only."),
+    after: str | None = argument("B", default=None),
+    stat: bool = flag("--stat"),
 ) -> None:
     """Show what changed in a session's workspace between two checkpoints.
 
     By default all that the session changed until now is shown.
+
+    Args:
+        after: To here; by default, the workspace as it is now.
+        stat: Show the files and counts only.
     """
     manager, session = cli.load(session_id, manager=cli.keeping_manager())
     found = manager.diff(before, after, patch=not stat)
@@ -128,25 +132,28 @@ def _style(line: str) -> str:
 
 @frozen
 class Applying:
-    """Options that select what to apply of a session's result, and how."""
+    """Options that select what to apply of a session's result, and how.
 
-    session_id: str | None = argument(
-        "ID", "The session's id, or a part of it.", None, autocompletion=complete_session_ids
-    )
+    Attributes:
+        session_id: The session's id, or a part of it.
+        files: Only these paths, as in '*.py' or src/**; may be repeated.
+        commit: Commit it; the commit holds nothing else.
+        message: The commit's message.
+        branch: Commit it on this new branch; the checkout stays as it is.
+        hooks: With --commit: commit by your own git, with its hooks and signing.
+        filters: Run the filter programs of your git, such as Git LFS.
+        dry_run: Only show what would change.
+    """
+
+    session_id: str | None = argument("ID", default=None, autocompletion=complete_session_ids)
     at: str | None = _AT
-    files: list[str] | None = option(
-        "--files GLOB", "Only these paths, as in '*.py' or src/**; may be repeated."
-    )
-    commit: bool = flag("--commit", "Commit it; the commit holds nothing else.")
-    message: str | None = option("--message, -m TEXT", "The commit's message.")
-    branch: str | None = option(
-        "--branch NAME", "Commit it on this new branch; the checkout stays as it is."
-    )
-    hooks: bool = flag(
-        "--hooks", "With --commit: commit by your own git, with its hooks and signing."
-    )
-    filters: bool = flag("--filters", "Run the filter programs of your git, such as Git LFS.")
-    dry_run: bool = flag("--dry-run", "Only show what would change.")
+    files: list[str] | None = option("--files GLOB")
+    commit: bool = flag("--commit")
+    message: str | None = option("--message, -m TEXT")
+    branch: str | None = option("--branch NAME")
+    hooks: bool = flag("--hooks")
+    filters: bool = flag("--filters")
+    dry_run: bool = flag("--dry-run")
 
     def require_consistent(self) -> None:
         """Reject options that have no meaning together.
@@ -168,16 +175,19 @@ def apply(
     cli: Cli,
     *,
     applying: Applying,
-    repo: Path | None = option(
-        "--repo PATH", "The checkout; the one that the session began from by default."
-    ),
-    go_on: bool = flag("--continue", "Finish an apply that was interrupted."),
-    abort: bool = flag("--abort", "Undo an apply that was interrupted."),
+    repo: Path | None = option("--repo PATH"),
+    go_on: bool = flag("--continue"),
+    abort: bool = flag("--abort"),
 ) -> None:
     """Bring a session's result into your checkout: as a whole, or not at all.
 
     What the session changed is merged with your commit, written to the files and staged. Where
     that would touch work that is not committed, nothing is done, and every such path is named.
+
+    Args:
+        repo: The checkout; the one that the session began from by default.
+        go_on: Finish an apply that was interrupted.
+        abort: Undo an apply that was interrupted.
     """
     if go_on or abort:
         _require_alone(applying, both=go_on and abort)
@@ -275,10 +285,14 @@ def applied_document(applied: Applied) -> dict[str, Any]:
 def export(
     cli: Cli,
     session_id: SessionId,
-    folder: Path = argument("DIR", "The new folder; nothing may be there."),
+    folder: Path = argument("DIR"),
     at: str | None = _AT,
 ) -> None:
-    """Write a session's files to a new folder, which appears whole."""
+    """Write a session's files to a new folder, which appears whole.
+
+    Args:
+        folder: The new folder; nothing may be there.
+    """
     _, session = cli.load(session_id)
     snapshot = session_results(cli.store(), cli.objects_url).export(session, folder, at=at)
     cli.output.outcome(
@@ -290,11 +304,13 @@ def export(
 def report(
     cli: Cli,
     session_id: SessionId,
-    out: Path | None = option(
-        "--out, -o FILE", "Where to write it; to ID.html here by default, - is standard output."
-    ),
+    out: Path | None = option("--out, -o FILE"),
 ) -> None:
-    """Write the story of a session as one HTML page that opens without a network."""
+    """Write the story of a session as one HTML page that opens without a network.
+
+    Args:
+        out: Where to write it; to ID.html here by default, - is standard output.
+    """
     if out == Path("-"):
         if cli.output.json:
             raise typer.BadParameter("the page and --json can't share standard output")
