@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..base.errors import AgentForgeError, ErrorKind, reason_of
 from ..base.identifiers import InvalidIdentifier
+from ..base.linux import WORKS_ELSEWHERE, why_not_linux
 
 
 class SandboxError(AgentForgeError, kind=ErrorKind.SANDBOX):
@@ -49,6 +50,17 @@ class SandboxUnavailable(SandboxError, RuntimeError):
     message = "the sandbox cannot run code: {reason}. No code ran; {remedy}"
     reason: str
     remedy: str
+
+
+def require_linux() -> None:
+    """Raise if this is not Linux.
+
+    Raises:
+        SandboxUnavailable: It is not.
+    """
+    reason = why_not_linux()
+    if reason is not None:
+        raise SandboxUnavailable(reason, WORKS_ELSEWHERE)
 
 
 class WorkspaceBusy(SandboxError, TimeoutError, kind=ErrorKind.CONFLICT):
