@@ -68,7 +68,7 @@ help:  ## say what there is
 
 $(VENV)/.run-ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --constraint constraints.txt --editable '.[tdflow,jail]'
+	$(PIP) install --constraint constraints.txt --editable '.[tdflow]'
 	touch $@
 
 $(VENV)/.dev-ready: pyproject.toml constraints.txt
@@ -86,7 +86,7 @@ $(PROJECT): examples/repository/requirements.txt | $(VENV)/.run-ready
 
 run: $(VENV)/.run-ready $(PROJECT)  ## do the main job: an agent develops a component, and a feature of a real project; a workflow ends with a chart
 	$(BIN)/agentforge setup
-	$(BIN)/agentforge tdflow $(SPEC) --component $(COMPONENT) --agent '$(AGENT)'
+	$(BIN)/agentforge run tdflow $(SPEC) --component $(COMPONENT) --agent '$(AGENT)'
 	$(BIN)/python examples/repository/develop.py $(PROJECT)
 	$(BIN)/agentforge run $(WORKFLOW)
 

@@ -31,7 +31,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PICTURE: Final = ROOT / "docs" / "images" / "run.svg"
 WIDTH: Final = 104
 _DEVELOP: Final = (
-    *("tdflow", "examples/specs/session-manager.yaml", "-c", "session_domain"),
+    *("run", "tdflow", "examples/specs/session-manager.yaml", "-c", "session_domain"),
     *("--agent", "recorded:examples/recordings/session_domain"),
 )
 _KEPT: Final = ("PATH", "HOME", "XDG_CACHE_HOME", "LANG", "TMPDIR")
@@ -77,7 +77,7 @@ def recorded_run() -> str:
     """Run the commands, and return what they printed."""
     with tempfile.TemporaryDirectory(prefix="agentforge-picture-") as folder:
         base = Path(folder) / "sessions"
-        told = [_prompt("agentforge tdflow session-manager.yaml --agent …")]
+        told = [_prompt("agentforge run tdflow session-manager.yaml --agent …")]
         told += _until(base, _DEVELOP, killed_at=lambda line: _KILLED_AT in line)
         told += ["Killed", ""]
         told += [_prompt("agentforge list"), *_until(base, ["list"]), ""]

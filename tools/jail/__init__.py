@@ -8,13 +8,14 @@
     result.exit_code, result.stopped
 
 Native code runs at full speed, with the kernel as the only wall; the sandbox (`sandbox`) has a
-WebAssembly engine before that. The jail needs Linux and bubblewrap (the extra `jail`, or the
-system's). There is no fallback to running without a jail.
+WebAssembly engine before that. The jail needs Linux and bubblewrap (installed with this package, or
+the system's). Nothing falls back to running without a jail: `NoWalls` is for a person who says so.
 """
 
 from __future__ import annotations
 
 from .command_programs import MissingProgram, is_shell, started_by_text
+from .command_walls import CommandWalls, NoWalls, command_walls
 from .errors import (
     CommandMissing,
     FolderForbidden,
@@ -32,6 +33,7 @@ from .walls.system_folders import WORKSPACE
 __all__ = [
     "WORKSPACE",
     "CommandMissing",
+    "CommandWalls",
     "FolderForbidden",
     "FolderMount",
     "InvalidJail",
@@ -46,8 +48,10 @@ __all__ = [
     "Means",
     "MissingProgram",
     "MountPointUnusable",
+    "NoWalls",
     "Refusal",
     "StopReason",
+    "command_walls",
     "is_shell",
     "started_by_text",
 ]

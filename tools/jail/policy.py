@@ -131,6 +131,8 @@ class JailPolicy:
         environment: Its variables. Nothing else of the host's environment is passed.
         network: Whether it has the host's network. If so it is not sealed: it can send what it
             reads, and it reaches the services and abstract sockets of this machine.
+        walls: Whether it runs in a jail. Without walls it can do what this process's user can; only
+            a person's word for one run says so, never a configuration. See `NoWalls`.
 
     Raises:
         InvalidJail: One or more values are refused; `.faults` names each.
@@ -142,6 +144,7 @@ class JailPolicy:
     private: tuple[Path, ...] = field(default=(), converter=_paths)
     environment: Mapping[str, str] = field(factory=dict, hash=False, repr=False)
     network: bool = False
+    walls: bool = True
 
     def __attrs_post_init__(self) -> None:
         faults = [*self._path_faults(), *_environment_faults(self.environment)]
@@ -210,6 +213,8 @@ class Means(StrEnum):
     """By the kernel, for all processes together."""
     WATCHED = "watched"
     """By checks several times a second, which kill what exceeds it."""
+    NONE = "none"
+    """Not at all: the command had no walls."""
 
 
 @frozen(kw_only=True)
@@ -226,10 +231,10 @@ class JailUsage:
     """
 
     seconds: float
-    memory_bytes: int
-    processes: int
-    workspace_bytes: int
-    workspace_files: int
+    memory_bytes: int = 0
+    processes: int = 0
+    workspace_bytes: int = 0
+    workspace_files: int = 0
     held_by: Means
 
 
@@ -246,7 +251,8 @@ class JailResult:
         stdout: Its output, up to the limit.
         stderr: Its standard error, up to the limit.
         usage: The resources that it used.
-        sealed: Whether it was cut off from every network. False if the policy gave it one.
+        sealed: Whether it was cut off from every network. False if the policy gave it one, or no
+            walls.
     """
 
     exit_code: int | None

@@ -13,7 +13,7 @@ from attrs import evolve
 from agentforge_sessions.agents.running import RecordedAgent
 from agentforge_sessions.agents.running.agent_jail import JailedAgent
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
-from agentforge_sessions.jail import WORKSPACE
+from agentforge_sessions.jail import WORKSPACE, JailPolicy
 from agentforge_sessions.wiring.bootstrap import build_agent_runner, open_snapshots
 from agentforge_sessions.workflows import TDFLOW, AgentChoice, AgentWork, RunOutcome, WorkflowRunner
 from agentforge_sessions.workflows.agents.port import (
@@ -70,7 +70,8 @@ GOOD: Final[dict[str, list[dict[str, Any]]]] = {
 class Ground:
     """A repository, sessions of it, and an agent that does what its plan says."""
 
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(self, tmp_path: Path, policy: JailPolicy | None = None) -> None:
+        self.policy = policy
         self.base = tmp_path / "sessions"
         self.repository = tmp_path / "repository"
         self.plan = tmp_path / "plan.json"
@@ -114,7 +115,7 @@ class Ground:
 
     def runner(self) -> WorkflowRunner:
         self.manager = self.new_manager()
-        return build_agent_runner(manager=self.manager)
+        return build_agent_runner(manager=self.manager, jail=self.policy)
 
     def start(self, plan: dict[str, list[dict[str, Any]]], **more: Any) -> RunOutcome:
         self.plan.write_text(json.dumps(plan))
@@ -127,7 +128,7 @@ class Ground:
         attachments = open_snapshots(self.store).attachments(
             self.repository, "HEAD", with_uncommitted=False
         )
-        agent = JailedAgent(self.store, work.agent or self.choice())
+        agent = JailedAgent(self.store, work.agent or self.choice(), self.policy)
         return self.runner().start(work, agent, attachments=attachments)
 
     def resume(self, outcome: RunOutcome) -> RunOutcome:
@@ -178,6 +179,25 @@ def test_a_component_of_a_repository_is_developed_in_place(ground: Ground) -> No
     assert red["all_tests"] == ["test_adder.test_ac_01_two_numbers_are_added", "test_old.test_old"]
     assert red["criteria"] == {"AC-01": 1}
     assert ground.git("status", "--porcelain") == ""
+
+
+def test_without_walls_the_same_is_done_and_the_history_says_so(tmp_path: Path) -> None:
+    ground = Ground(tmp_path, JailPolicy(walls=False))
+    outcome = ground.start(
+        {**GOOD, "red-1": [{"run": ["test", "-f", ".git/agent-prompt.md"]}, *GOOD["red-1"]]}
+    )
+    assert outcome.state is SessionState.COMPLETED, outcome.reason
+    assert ground.git("status", "--porcelain") == ""
+    assert [one.path for one in ground.manager.diff().files] == ["adder.py", "tests/test_adder.py"]
+    session = ground.store.load(outcome.session_id)
+    assert session is not None
+    said = "not sealed: the agent, the gate's command"
+    assert len([one for one in session.history if said in (one.details or "")]) == 3
+    assert "python3, editing without a jail, not sealed" in {
+        found["agent"]
+        for name in ground.steps(outcome).names()
+        if (found := ground.steps(outcome).read(name)) and "agent" in found
+    }
 
 
 def test_what_a_phase_may_not_change_is_put_back_and_told(ground: Ground) -> None:

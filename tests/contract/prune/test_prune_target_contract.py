@@ -191,7 +191,7 @@ class FakeKind:
 
 KINDS: Final[dict[str, Callable[[], Kind]]] = {
     "sandbox": SandboxKind,
-    "harness": HarnessKind,
+    "agent": HarnessKind,
     "fake": FakeKind,
     "questions": QuestionsKind,
 }

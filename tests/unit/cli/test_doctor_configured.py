@@ -67,8 +67,19 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_no_configuration_names_is_not_tried(project: Project) -> None:
-    assert project.findings("") == {}
-    assert project.findings("[jail]\nread = ['/nosuch']\n[gate]\ntimeout_s = 3\n") == {}
+    assert set(project.findings("")) == {"jail"}
+    assert set(project.findings("[gate]\ntimeout_s = 3\n")) == {"jail"}
+
+
+def test_a_jail_that_nothing_needs_yet_is_a_warning(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTFORGE_BWRAP", "nowhere")
+    status, message = project.findings("")["jail"]
+    assert status == "warn"
+    assert "AGENTFORGE_BWRAP names 'nowhere'" in message
+    assert "--no-jail: its commands can then read, change and send all that you can" in message
+    assert project.findings("[run]\nagent_mode = 'edit'\n")["jail"][0] == "fail"
 
 
 def test_what_the_person_has_not_trusted_is_not_tried(project: Project, path: Path) -> None:
@@ -81,7 +92,7 @@ def test_what_the_person_has_not_trusted_is_not_tried(project: Project, path: Pa
     )
     assert set(project.findings(text)) == {"jail", "gate", "agent"}
     ran.unlink(missing_ok=True)
-    assert project.findings(f"{text}# changed by another\n", is_trusted=False) == {}
+    assert set(project.findings(f"{text}# changed by another\n", is_trusted=False)) == {"jail"}
     assert not ran.exists()
 
 
@@ -139,9 +150,8 @@ def test_doctor_says_whether_the_agent_can_be_asked(project: Project, path: Path
     ran = project.folder / "ran"
     put_command(path, "my-agent", f": > {ran}")
     text = "[run]\nagent = 'my-agent --quiet'\n"
-    assert project.findings(text) == {
-        "agent": ("ok", "my-agent: can be asked, and was asked nothing")
-    }
+    said = ("ok", "my-agent: can be asked, and was asked nothing")
+    assert project.findings(text)["agent"] == said
     (path / "my-agent").unlink()
     status, message = project.findings(text)["agent"]
     assert (status, "there is no program my-agent" in message) == ("fail", True)

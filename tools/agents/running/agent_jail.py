@@ -1,13 +1,15 @@
 """An agent that edits in place: its program runs in a jail, on a copy of the session's workspace.
 
+Without walls, if a person said so, it runs as that person's user, on such a copy too.
+
     copy      the workspace, without any `.git`
     run       the program, in its own git repository whose first commit is the copy
     compare   the result with the copy; the difference is the answer
     remove    the copy
 
 So the session's workspace does not change until the answer is on disk, whatever the program does,
-and a worker that is killed meanwhile leaves nothing to restore. The `.git` is created and read in
-the jail only.
+and a worker that is killed meanwhile leaves nothing to restore. The `.git` is created and read by
+what runs in the copy only. It has the prompt and the program's state, too: no answer takes those.
 """
 
 from __future__ import annotations
@@ -41,14 +43,14 @@ from .command import DEFAULT_TIMEOUT_S, call_variables
 from .edited_workspace import change_between, look_at
 from .printed_output import no_answer, program_output, said_usage, usage_of
 from .program import program_identity
-from .scratch_folder import GIT, copy_workspace, scratch_folder
+from .scratch_folder import GIT, copy_workspace, put_file, scratch_folder
 
 if TYPE_CHECKING:
-    from ...jail import Jail, JailPolicy, JailResult
+    from ...jail import CommandWalls, JailPolicy, JailResult
     from ...workflows.agents.port import TokenUsage, WorkspaceChange
 
-BEGIN: Final = "/run/agentforge/begin"
-PROMPT: Final = "/run/agentforge/prompt.md"
+BEGIN: Final = f"{GIT}/agent-begin"
+PROMPT: Final = f"{GIT}/agent-prompt.md"
 STATE: Final = "agent-state"
 _KEPT_OUTPUT: Final = 16_384
 _NOT_FOUND: Final = 127
@@ -99,6 +101,8 @@ class JailedAgent:
         Raises:
             ValueError: The command is empty, has an unclosed quote or an unknown placeholder.
         """
+        from ...jail import JailPolicy
+
         if choice.kind == "program":
             words = editing_command(choice.value)
         else:
@@ -112,17 +116,23 @@ class JailedAgent:
         self._store = store
         self._choice = choice
         self._words = words
-        self._policy = policy
+        self._policy = JailPolicy() if policy is None else policy
         self._timeout_s = timeout_s
         self._shows_named = shows_named
         self._variables = os.environ if variables is None else variables
-        self._made: Jail | None = None
+        self._made: CommandWalls | None = None
 
     @property
     def description(self) -> str:
         """The program's name and whether it is sealed; no arguments, which may hold secrets."""
-        sealed = "with the network, not sealed" if self._choice.network else "sealed"
-        return f"{os.path.basename(self._program)}, editing in a jail, {sealed}"
+        where = (
+            "in a jail, with the network, not sealed"
+            if self._choice.network
+            else "in a jail, sealed"
+        )
+        if not self._policy.walls:
+            where = "without a jail, not sealed"
+        return f"{os.path.basename(self._program)}, editing {where}"
 
     @property
     def identity(self) -> AgentIdentity:
@@ -149,7 +159,7 @@ class JailedAgent:
 
         self._given()
         try:
-            self._jail().check()
+            self._walls().check()
         except JailError as error:
             raise self._unavailable(str(error)) from error
 
@@ -176,7 +186,10 @@ class JailedAgent:
                     OsFileSystem(), root, [GIT, STATE], missing=Missing.MADE
                 ) as state_fd:
                     continued = states.bring(request.state, state_fd)
-                result = self._run(request, folder, continued=continued)
+                prompt = request.prompt.encode("utf-8", "replace")
+                put_file(root, BEGIN, _SCRIPT)
+                put_file(root, PROMPT, prompt)
+                result = self._run(request, folder, prompt, continued=continued)
                 text, usage = self._printed(self._said(result))
                 change = self._changed(request, workspace, root, before, result)
                 kept = self._keep_state(states, root, name, request.state)
@@ -190,16 +203,20 @@ class JailedAgent:
 
     # -------------------------------------------------------------------------------------- the run
 
-    def _run(self, request: AgentRequest, folder: Path, *, continued: bool) -> JailResult:
-        from ...jail import WORKSPACE
-
-        state = f"{WORKSPACE}/{GIT}/{STATE}"
-        words = filled_words(self._words, prompt_file=PROMPT, state=state, continued=continued)
-        prompt = request.prompt.encode("utf-8", "replace")
-        return self._jail().run(
-            [BEGIN, *words],
+    def _run(
+        self, request: AgentRequest, folder: Path, prompt: bytes, *, continued: bool
+    ) -> JailResult:
+        walls = self._walls()
+        seen = walls.sees(folder)
+        words = filled_words(
+            self._words,
+            prompt_file=f"{seen}/{PROMPT}",
+            state=f"{seen}/{GIT}/{STATE}",
+            continued=continued,
+        )
+        return walls.run(
+            ["sh", BEGIN, *words],
             workspace=folder,
-            files={BEGIN: _SCRIPT, PROMPT: prompt},
             stdin=prompt,
             environment={**self._given(), **call_variables(request)},
             deadline_s=self._timeout_s,
@@ -214,14 +231,13 @@ class JailedAgent:
             raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s, output=output)
         if result.stopped is not None:
             raise AgentFailed(
-                f"the agent ({self.description}) was ended by the jail's limit on "
-                f"{result.stopped.value}",
+                f"the agent ({self.description}) was ended by the limit on {result.stopped.value}",
                 agent=self.description,
                 output=output,
             )
         answered = bool(result.stdout.strip())
         if result.exit_code == _NOT_FOUND and not answered:
-            missing = self._jail().missing(result)
+            missing = self._walls().missing(result)
             hint = "" if missing is None else f"; {missing.hint}"
             said = " ".join(output.split())[-300:] or "its command was not found"
             raise self._unavailable(f"{said}{hint}")
@@ -253,7 +269,9 @@ class JailedAgent:
     ) -> WorkspaceChange:
         original = os.open(workspace, DIRECTORY_FLAGS)
         try:
-            change = change_between(original, root, before, refuse=request.refuse)
+            change = change_between(
+                original, root, before, refuse=request.refuse, anything=request.anything
+            )
         finally:
             os.close(original)
         return evolve(change, sealed=result.sealed)
@@ -271,7 +289,7 @@ class JailedAgent:
             return states.keep(name, fd, former=former)
         return None
 
-    # ------------------------------------------------------------------------------------- the jail
+    # ------------------------------------------------------------------------------------ the walls
 
     def _given(self) -> dict[str, str]:
         names = self._choice.environment
@@ -280,11 +298,11 @@ class JailedAgent:
             raise self._unavailable(f"its variable {missing[0]} is not set")
         return {name: self._variables[name] for name in names}
 
-    def _jail(self) -> Jail:
-        from ...jail import Jail, JailPolicy
+    def _walls(self) -> CommandWalls:
+        from ...jail import command_walls
 
         if self._made is None:
-            policy = self._policy if self._policy is not None else JailPolicy()
+            policy = self._policy
             named = [
                 Path(word)
                 for word in self._words
@@ -293,7 +311,7 @@ class JailedAgent:
                 and word != self._program
                 and os.path.isfile(word)
             ]
-            self._made = Jail(
+            self._made = command_walls(
                 evolve(
                     policy,
                     network=self._choice.network,

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
+from .options import misuse
 from .output.output import Output
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class Cli:
         opened: Closes its resources when the command ends.
         submission: Submits sessions to the fleet instead of running them here, or None.
         labels: The title, tags and metadata of a new session, or None.
+        walls: Whether agents and gates by command run in a jail; see `without_jail`.
     """
 
     base: Path | None
@@ -99,6 +101,7 @@ class Cli:
     opened: ExitStack = field(factory=ExitStack)
     submission: Submission | None = None
     labels: SessionLabels | None = None
+    walls: bool = True
 
     @property
     def usable(self) -> Configuration | None:
@@ -242,10 +245,34 @@ class Cli:
         return DEFAULT_PARTS if self.usable is None else self.usable.briefing.shows
 
     def jail(self) -> JailPolicy | None:
-        """Return the limits and visible paths of jailed commands, if configured."""
+        """Return the limits and visible paths of jailed commands, if any are given."""
         from ...wiring.bootstrap import configured_jail
 
-        return configured_jail(self.configuration)
+        found = configured_jail(self.configuration)
+        if self.walls:
+            return found
+        from ...jail import JailPolicy
+
+        return evolve(JailPolicy() if found is None else found, walls=False)
+
+    def without_jail(self, *, said: bool) -> Cli:
+        """Return this context for a command with `--no-jail` if `said`, and remark what it means.
+
+        Only a command's own option may say so. Nothing of it is stored: to resume takes the word
+        again.
+
+        Raises:
+            typer.BadParameter: The work is submitted; workers decide themselves.
+        """
+        if not said:
+            return self
+        if self.submission is not None:
+            raise misuse("--no-jail", "is never of submitted work; leave it out")
+        self.output.remark(
+            "not sealed: the agent and the gate's command run as you, without a jail. They can "
+            "read, change and send everything that you can."
+        )
+        return evolve(self, walls=False)
 
     def command(self, *words: str) -> str:
         """Return a command line, without a password, that selects the same sessions as this one.

@@ -1,4 +1,4 @@
-"""The port of gates by command, implemented with a jail."""
+"""The port of gates by command, implemented with a jail, or without walls if a person said so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from ...agents.running.scratch_folder import copy_workspace, put_file, scratch_folder
 from ...base.files import OsFileSystem
@@ -21,7 +21,7 @@ from ...workflows.gate_port import CommandExecution, CommandRequest, GateUnavail
 from ..phases.executors import changes_between, jail_phase_result
 
 if TYPE_CHECKING:
-    from ...jail import Jail, JailPolicy
+    from ...jail import CommandWalls, JailPolicy
 
 _MAX_REPORT_BYTES: Final = 32 << 20
 _MAX_REPORTS: Final = 5_000
@@ -43,7 +43,7 @@ class JailGates:
 
     _policy: JailPolicy | None = None
     _programs: tuple[str, ...] = field(default=(), converter=as_tuple, kw_only=True)
-    _made: Jail | None = field(default=None, init=False)
+    _made: CommandWalls | None = field(default=None, init=False)
 
     def prepare(self, requests: Iterable[CommandRequest]) -> None:
         """Check that jails can be created and that the commands' programs exist.
@@ -54,9 +54,9 @@ class JailGates:
         from ...jail import CommandMissing, JailError
 
         try:
-            self._jail().check()
+            self._walls().check()
             for request in requests:
-                self._jail().require(shlex.split(request.command))
+                self._walls().require(shlex.split(request.command))
         except (JailError, CommandMissing) as error:
             raise GateUnavailable(str(error)) from error
 
@@ -94,10 +94,10 @@ class JailGates:
                     put_file(root, path, content)
             before = take_snapshot(root)
             try:
-                result = self._jail().run(
+                result = self._walls().run(
                     shlex.split(request.command),
                     workspace=workspace,
-                    environment=self._variables(request),
+                    environment=self._variables(request, workspace),
                     deadline_s=request.deadline_s,
                 )
             except JailError as error:
@@ -107,7 +107,7 @@ class JailGates:
         phase = jail_phase_result(result, changes, None)
         if request.report == "tap":
             reports = {"standard output": result.stdout}
-        missing = self._jail().missing(result, shlex.split(request.command))
+        missing = self._walls().missing(result, shlex.split(request.command))
         return CommandExecution(
             result=phase,
             reports=reports,
@@ -115,43 +115,36 @@ class JailGates:
             missing=None if missing is None else missing.hint,
         )
 
-    def _variables(self, request: CommandRequest) -> dict[str, str]:
+    def _variables(self, request: CommandRequest, workspace: Path) -> dict[str, str]:
         """Return a command's variables: the path of its report, and where its imports begin.
+
+        Common test runners take the report's path from a variable of their own.
 
         Without the latter, an environment with an editable install of the project (`pip install
         -e`) would import from a folder that no jail shows; one with a copy of the project would
         test that copy.
         """
-        variables = _report_variables(request)
+        seen, variables = self._walls().sees(workspace), dict[str, str]()
+        if request.report == "junit" and request.report_path is None:
+            path = f"{seen}/{_OWN_REPORT}"
+            variables = {
+                "AGENTFORGE_REPORT": path,
+                "PYTEST_ADDOPTS": f"--junitxml={path}",
+                "JEST_JUNIT_OUTPUT_FILE": path,
+                "GOTESTSUM_JUNITFILE": path,
+            }
         own = self._policy.environment if self._policy is not None else {}
         if request.import_root is not None and "PYTHONPATH" not in own:
-            from ...jail import WORKSPACE
-
-            variables["PYTHONPATH"] = f"{WORKSPACE}/{request.import_root}".rstrip("/")
+            variables["PYTHONPATH"] = f"{seen}/{request.import_root}".rstrip("/")
         return variables
 
-    def _jail(self) -> Jail:
-        from ...jail import Jail, JailPolicy
+    def _walls(self) -> CommandWalls:
+        from ...jail import JailPolicy, command_walls
 
         if self._made is None:
             policy = self._policy if self._policy is not None else JailPolicy()
-            self._made = Jail(evolve(policy), programs=self._programs)
+            self._made = command_walls(policy, programs=self._programs)
         return self._made
-
-
-def _report_variables(request: CommandRequest) -> dict[str, str]:
-    """Return the report variables of the common test runners."""
-    if request.report != "junit" or request.report_path is not None:
-        return {}
-    from ...jail import WORKSPACE
-
-    path = f"{WORKSPACE}/{_OWN_REPORT}"
-    return {
-        "AGENTFORGE_REPORT": path,
-        "PYTEST_ADDOPTS": f"--junitxml={path}",
-        "JEST_JUNIT_OUTPUT_FILE": path,
-        "GOTESTSUM_JUNITFILE": path,
-    }
 
 
 def _pattern(request: CommandRequest) -> str | None:

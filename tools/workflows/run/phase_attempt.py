@@ -105,6 +105,8 @@ class AgentAttempts:
         facts = {**judged.facts, "written": list(change.written), "deleted": list(change.deleted)}
         if change.sealed is not None:
             facts["agent_sealed"] = change.sealed
+        if phase.agents_gate.kind == "plan":
+            facts["plan"] = change.said
         if change.dropped:
             facts["dropped"] = list(change.dropped)
         if change.contested and not judged.passed:
@@ -217,6 +219,10 @@ class AgentAttempts:
             f"{verdict.gate}: {verdict.summary}",
             f"{verdict.duration_s:.2f} s",
         ]
+        names = {"agent_sealed": "the agent", "sealed": "the gate's command"}
+        open_ones = [name for fact, name in names.items() if verdict.facts.get(fact) is False]
+        if open_ones:
+            facts.append(f"not sealed: {', '.join(open_ones)}")
         tokens = cost_of_attempt(self.led.session)
         if tokens:
             facts.append(f"{tokens} tokens")

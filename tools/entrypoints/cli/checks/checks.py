@@ -19,7 +19,7 @@ from ....base.plugins import Plugin, PluginUnusable, foreign_plugins
 from ..context import DIRECT_VARIABLE, Cli
 from ..output.text import counted, counted_of, some_of
 from .agent_program_checks import AgentProgramChecks
-from .configured_checks import check_webhooks, configured_checks
+from .configured_checks import check_jail, check_webhooks, configured_checks
 from .directory_checks import (
     check_base,
     check_digests,
@@ -38,6 +38,7 @@ _LEAST_PYTHON: Final = (3, 11)
 _SKEW: Final = timedelta(minutes=5)
 _EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
 _OBJECTS: Final = "Correct --objects, AGENTFORGE_OBJECTS or objects in [store], or what it needs."
+_JAIL: Final = "Mend this, or correct [jail] in the configuration."
 
 
 def examine(cli: Cli) -> Iterator[tuple[str, Finding]]:
@@ -69,6 +70,7 @@ def examine(cli: Cli) -> Iterator[tuple[str, Finding]]:
         ("telemetry", check_telemetry),
         ("sandbox", check_sandbox),
         ("sandbox cache", check_sandbox_cache),
+        ("jail", lambda: check_jail(configuration), _JAIL),
         *([] if configuration is None else configured_checks(configuration, store)),
         ("sessions", lambda: check_sessions(store)),
         *([("digests", lambda: check_digests(store))] if database is None else []),
@@ -105,7 +107,7 @@ def check_dependencies(requirements: list[str] | None = None) -> Finding:
     problems = []
     present = []
     for requirement in requirements:
-        if "extra ==" in requirement:
+        if ";" in requirement:  # an extra's, or bubblewrap: of some machines, which "jail" tries
             continue
         name = re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
         try:
@@ -212,7 +214,9 @@ def check_store(store: SessionRepository, database: str | None) -> Finding:
     at = f"{found.store}: PostgreSQL {found.server}, migration {found.found} of {found.needed}"
     if not found.is_usable:
         newer = found.found > found.needed
-        advice = "Install the release that migrated it." if newer else "agentforge store migrate"
+        advice = (
+            "Install the release that migrated it." if newer else "agentforge fleet store migrate"
+        )
         return fail(at, advice)
     if found.pooled and not os.environ.get(DIRECT_VARIABLE):
         return warn(
@@ -265,7 +269,7 @@ def check_sandbox() -> Finding:
 
 
 def check_sandbox_cache() -> Finding | None:
-    """Check that the sandbox starts without compiling; None if there is none."""
+    """Check which compiler made what code in the sandbox runs on; None if no code runs."""
     if why_not_linux() is not None:
         return None
     info = sandbox.runtime_info()
@@ -276,16 +280,30 @@ def check_sandbox_cache() -> Finding | None:
         )
     if info.cache_fault is not None:
         return warn(
-            f"{info.cache_file} is not used: {info.cache_fault}; the next run compiles it anew, "
-            "for minutes, unless a copy of it can be made",
+            f"{info.cache_file} is not used: {info.cache_fault}; code in the sandbox takes twice "
+            "as long until it is compiled again",
             "Mend it now: agentforge setup",
         )
-    if not info.cache_warm:
-        return warn(
-            f"{info.cache_dir} has no compiled interpreter: the first run takes minutes longer",
-            "Compile it now: agentforge setup",
+    if info.compiler == "baseline":
+        return _check_optimising(info)
+    if info.compiler is None:
+        return ok(
+            "not compiled yet: done when code first runs in it, in some 20 s; for images, do it "
+            "with optimisation ahead: agentforge setup"
         )
     return ok(f"compiled in {info.cache_dir}")
+
+
+def _check_optimising(info: sandbox.RuntimeInfo) -> Finding:
+    found = f"baseline in {info.cache_dir}, half as fast"
+    if info.optimising is not None:
+        return ok(f"{found}; the optimised one is being compiled, about {info.optimising} %")
+    if info.not_optimised is not None:
+        return warn(
+            f"{found}; compiling the optimised one failed {info.not_optimised}",
+            "A later run tries again; or compile it now: agentforge setup",
+        )
+    return ok(f"{found}; the next process that runs code starts to compile the optimised one")
 
 
 # ---------------------------------------------------------------------------------- the sessions

@@ -27,11 +27,6 @@ def configured_checks(configuration: Configuration, store: LocalSessions) -> lis
     """Return the named checks."""
     return [
         (
-            "jail",
-            lambda: check_jail(configuration),
-            "Mend this, or correct [jail] in the configuration.",
-        ),
-        (
             "gate",
             lambda: check_gate(configuration),
             "Correct command in [gate], or install what it needs.",
@@ -44,16 +39,24 @@ def configured_checks(configuration: Configuration, store: LocalSessions) -> lis
     ]
 
 
-def check_jail(configuration: Configuration) -> Finding | None:
-    """Run `true` in a jail with everything that the configuration shows in it."""
+def check_jail(configuration: Configuration | None) -> Finding:
+    """Run `true` in a jail with everything that the configuration, if any, shows in it."""
     from ....jail import Jail
     from ....wiring.bootstrap import configured_jail
 
-    run = configuration.run
-    wanted = run.isolation == "jail" or run.agent_mode == "edit" or configuration.gate.command
-    if not wanted:
-        return None
-    Jail(configured_jail(configuration)).check()
+    wanted = configuration is not None and (
+        configuration.run.isolation == "jail"
+        or configuration.run.agent_mode == "edit"
+        or bool(configuration.gate.command)
+    )
+    try:
+        Jail(None if configuration is None else configured_jail(configuration)).check()
+    except AgentForgeError as error:
+        if wanted:
+            raise
+        return warn(
+            f"{error}", "Mend this before an agent edits files, or a command judges its work."
+        )
     return ok("a jail was made as configured, and a command ran in it")
 
 

@@ -174,9 +174,9 @@ def check_space(base: Path, status: os.statvfs_result | None = None) -> Finding:
     shown = f"{free / 1024**3:.1f} GiB free"
     few_files = found.f_files > 0 and found.f_favail < _FEW_FILES
     if free < _NO_SPACE:
-        return fail(shown, "Free the disk: agentforge cleanup, or remove other files.")
+        return fail(shown, "Free the disk: agentforge prune --kind agent, or remove other files.")
     if few_files:
         return fail(f"{shown}, but only {found.f_favail} more files fit", "Remove files.")
     if free < _LITTLE_SPACE:
-        return warn(shown, "Free the disk soon: agentforge cleanup.")
+        return warn(shown, "Free the disk soon: agentforge prune --kind agent.")
     return ok(shown)

@@ -1,4 +1,4 @@
-"""`agentforge adopt`: make a session yours that came with a clone, a copy or an archive."""
+"""`agentforge session adopt`: make a session yours that came with a clone, a copy or an archive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ...options import Yes, argument, flag, misuse
 from ...output.documents import state_document
 from ...output.render import budget_bar, field, labels_lines, words
 from ...output.text import State, shorten
-from ..people.questions import show_question_session
+from ..questions.answering import show_question_session
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -34,15 +34,17 @@ _SHOWN_CHARS: Final = 4_000
 def adopt(
     cli: Cli,
     yes: Yes,
-    session_id: str | None = argument(
-        "SESSION_ID", "The session, or the beginning of its id.", None
-    ),
-    every: bool = flag("--all", "All sessions that are not yours, as after a move of the project."),
+    session_id: str | None = argument("SESSION_ID", default=None),
+    every: bool = flag("--all"),
 ) -> None:
     """Make a session yours that came with a clone, a copy or an archive; asks first.
 
     It shows what the session is, and what it would run. Agents are then shown its briefing, and
     resume and retry run what it carries.
+
+    Args:
+        session_id: The session, or the beginning of its id.
+        every: All sessions that are not yours, as after a move of the project.
     """
     if (session_id is None) != every:
         raise misuse("SESSION_ID", "name a session, or give --all")

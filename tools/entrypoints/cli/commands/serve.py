@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from .....base.settings.trust_table import ignored
-from ....mcp_server import EVERYTHING, Offer, ToolSet, UnknownToolSet, require_sdk
-from ...asking import question_sessions
-from ...context import Cli
-from ...options import QuestionPlace, flag, misuse, option
-from ...output.errors import Interrupted
-from ...signatures import given
+from ....base.settings.trust_table import ignored
+from ...mcp_server import EVERYTHING, Offer, ToolSet, UnknownToolSet, require_sdk
+from ..asking import question_sessions
+from ..context import Cli
+from ..options import QuestionPlace, flag, misuse, option
+from ..output.errors import Interrupted
+from ..signatures import given
 
 if TYPE_CHECKING:
-    from ....mcp_server.transports.http_guard import HttpSettings
+    from ...mcp_server.transports.http_guard import HttpSettings
 
 _DEFAULT_HOST: Final = "127.0.0.1"
 _DEFAULT_PORT: Final = 8137
@@ -27,35 +27,27 @@ _DEFAULT_PORT: Final = 8137
 
 @frozen
 class HttpOptions:
-    """Options of a server over HTTP: its address and who may connect."""
+    """Options of a server over HTTP: its address and who may connect.
 
-    host: str | None = option(
-        "--host ADDRESS", "With --http: where to listen.", show_default=_DEFAULT_HOST
-    )
-    port: int | None = option(
-        "--port PORT",
-        "With --http: the port; 0 takes a free one.",
-        min=0,
-        max=65535,
-        show_default=str(_DEFAULT_PORT),
-    )
-    allow_remote: bool = flag(
-        "--allow-remote", "Listen also where other machines can connect; needs --token-file."
-    )
-    allowed_host: list[str] | None = option(
-        "--allowed-host NAME[:PORT]",
-        "A further name that clients may use for this server; may be repeated.",
-    )
-    allowed_origin: list[str] | None = option(
-        "--allowed-origin ORIGIN", "An origin whose web pages may send requests; may be repeated."
-    )
-    token_file: str | None = option(
-        "--token-file PATH", "A file (mode 0600) with the bearer token that clients must send."
-    )
+    Attributes:
+        host: With --http: where to listen.
+        port: With --http: the port; 0 takes a free one.
+        allow_remote: Listen also where other machines can connect; needs --token-file.
+        allowed_host: A further name that clients may use for this server; may be repeated.
+        allowed_origin: An origin whose web pages may send requests; may be repeated.
+        token_file: A file (mode 0600) with the bearer token that clients must send.
+    """
+
+    host: str | None = option("--host ADDRESS", show_default=_DEFAULT_HOST)
+    port: int | None = option("--port PORT", min=0, max=65535, show_default=str(_DEFAULT_PORT))
+    allow_remote: bool = flag("--allow-remote")
+    allowed_host: list[str] | None = option("--allowed-host NAME[:PORT]")
+    allowed_origin: list[str] | None = option("--allowed-origin ORIGIN")
+    token_file: str | None = option("--token-file PATH")
 
     def settings(self) -> HttpSettings:
         """Return the server's settings, with the token read from its file."""
-        from ....mcp_server.transports.http_guard import HttpSettings, read_token
+        from ...mcp_server.transports.http_guard import HttpSettings, read_token
 
         return HttpSettings(
             host=self.host if self.host is not None else _DEFAULT_HOST,
@@ -69,14 +61,15 @@ class HttpOptions:
 
 @frozen
 class OfferOptions:
-    """Options that choose the offered tools."""
+    """Options that choose the offered tools.
 
-    tools: str | None = option(
-        "--tools SET[,SET]",
-        "Offer only these sets of tools: sessions, code, questions, workspaces.",
-        show_default="all",
-    )
-    read_only: bool = flag("--read-only", "Offer only tools that change nothing.")
+    Attributes:
+        tools: Offer only these sets of tools: sessions, code, questions, workspaces.
+        read_only: Offer only tools that change nothing.
+    """
+
+    tools: str | None = option("--tools SET[,SET]", show_default="all")
+    read_only: bool = flag("--read-only")
 
     def offer(self) -> Offer:
         """Return the server's offer.
@@ -94,20 +87,22 @@ class OfferOptions:
 def mcp(
     cli: Cli,
     *,
-    http: bool = flag(
-        "--http", "Serve many clients over streamable HTTP instead of one over standard input."
-    ),
+    http: bool = flag("--http"),
     over_http: HttpOptions,
     offered: OfferOptions,
     questions: QuestionPlace,
 ) -> None:
-    """Serve sessions, the sandbox and questions to AI clients."""
+    """Serve sessions, the sandbox and questions to AI clients.
+
+    Args:
+        http: Serve many clients over streamable HTTP instead of one over standard input.
+    """
     only_http = given(over_http)
     if only_http and not http:
         raise misuse(only_http[0], "only --http has this")
     where, offer = questions.path, offered.offer()
     require_sdk()
-    from ....mcp_server.serving import McpPlaces, log_library_events, serve_http, serve_stdio
+    from ...mcp_server.serving import McpPlaces, log_library_events, serve_http, serve_stdio
 
     log_library_events()
     told = cli.configuration
@@ -131,7 +126,7 @@ def mcp(
             )
         ended_by = serve_stdio(places, offer, observers=cli.observers())
     else:
-        from ....mcp_server.transports.http_guard import is_loopback
+        from ...mcp_server.transports.http_guard import is_loopback
 
         settings = over_http.settings()
         if not is_loopback(settings.host):
@@ -162,11 +157,9 @@ def mcp(
 def ui(
     cli: Cli,
     *,
-    port: int | None = option(
-        "--port N", "The port on 127.0.0.1, 0 for any free one; 8766 by default.", min=0, max=65535
-    ),
-    read_only: bool = flag("--read-only", "Show everything, change and answer nothing."),
-    open_it: bool = flag("--open/--no-open", "Open the page in a browser here; not by default."),
+    port: int | None = option("--port N", min=0, max=65535),
+    read_only: bool = flag("--read-only"),
+    open_it: bool = flag("--open/--no-open"),
     questions: QuestionPlace,
 ) -> None:
     """Show all sessions in a browser on this machine, until Ctrl-C.
@@ -174,10 +167,15 @@ def ui(
     Lists, shows, pauses, aborts, rewinds and forks sessions, answers their questions, shows what a
     prune would remove, and the workers and jobs of a fleet. Needs the extra `ui`. The address that
     it prints can be used once; Enter prints another. With --json each is written as JSON.
+
+    Args:
+        port: The port on 127.0.0.1, 0 for any free one; 8766 by default.
+        read_only: Show everything, change and answer nothing.
+        open_it: Open the page in a browser here; not by default.
     """
-    from ....loopback import standard_input
-    from ....ui import DEFAULT_PORT, UiPlaces, run_ui
-    from ....ui.launch import in_browser
+    from ...loopback import standard_input
+    from ...ui import DEFAULT_PORT, UiPlaces, run_ui
+    from ...ui.launch import in_browser
 
     places = UiPlaces(
         sessions=cli.base,

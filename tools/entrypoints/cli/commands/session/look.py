@@ -76,7 +76,7 @@ def _view(
         workspace=store.workspace_path(whole),
         now=cli.outside.clock(),
         interrupted=cli.command("resume", whole) if interrupted else None,
-        adopt=None if store.is_own(whole) else cli.command("adopt", whole),
+        adopt=None if store.is_own(whole) else cli.command("session", "adopt", whole),
         children=children,
     )
 
@@ -143,9 +143,13 @@ def log(
     cli: Cli,
     session_id: SessionId,
     following: Follow,
-    limit: int | None = option("--limit, -n N", "Only the last N entries.", min=0),
+    limit: int | None = option("--limit, -n N", min=0),
 ) -> None:
-    """Show a session's history, the oldest entry first."""
+    """Show a session's history, the oldest entry first.
+
+    Args:
+        limit: Only the last N entries.
+    """
     manager, session = cli.load(session_id)
     total = len(session.history)
     begin = 0 if limit is None else max(total - limit, 0)
@@ -179,11 +183,13 @@ def _follow_log(cli: Cli, manager: harness.SessionManager, session_id: str, begi
 def brief(
     cli: Cli,
     session_id: SessionId,
-    max_tokens: int = option(
-        "--max-tokens N", "Maximum length of the briefing.", 2000, min=1, show_default=True
-    ),
+    max_tokens: int = option("--max-tokens N", default=2000, min=1, show_default=True),
 ) -> None:
-    """Write the briefing of a session for its next worker."""
+    """Write the briefing of a session for its next worker.
+
+    Args:
+        max_tokens: Maximum length of the briefing.
+    """
     from .....harness.views.briefing import estimate_tokens
 
     manager, session = cli.load(cli.own_id(session_id))
@@ -201,9 +207,13 @@ def brief(
 def artifacts(
     cli: Cli,
     session_id: SessionId,
-    phase: str | None = option("--phase TEXT", "Only those of this phase."),
+    phase: str | None = option("--phase TEXT"),
 ) -> None:
-    """List the files that a session's phases produced, oldest first."""
+    """List the files that a session's phases produced, oldest first.
+
+    Args:
+        phase: Only those of this phase.
+    """
     manager, session = cli.load(session_id)
     found = session.get_artifacts(phase)
     workspace = manager.store.workspace_path(session.session_id)

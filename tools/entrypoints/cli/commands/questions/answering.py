@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from .....questions import (
     SessionEnded,
@@ -27,34 +27,48 @@ from ...asking import (
     show_question,
 )
 from ...context import Cli
+from ...on_demand import GroupWithDefault, new_group
 from ...options import QuestionPlace, argument, misuse, option
 from ...output.text import counted, moment_text
+from ...tree import TREE
 
 if TYPE_CHECKING:
     from .....questions import QuestionSession, QuestionSessions
 
 _STATUSES: Final = ("waiting", "answered", "rejected", "timed_out", "abandoned")
-"""The statuses that `history --status` accepts and the shell completes."""
+"""The statuses that `questions history --status` accepts and the shell completes."""
 
 
-def questions(
+class _QuestionsGroup(GroupWithDefault):
+    """The commands on question sessions; without one, the waiting ones are shown."""
+
+    default: ClassVar = "waiting"
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, and the options of the one without a word."""
+        self.format_commands(ctx, formatter)
+        self.commands[self.default].format_options(ctx, formatter)
+
+
+group = new_group(
+    "questions",
+    TREE["questions"],
+    kind=_QuestionsGroup,
+    help="Show waiting questions in the terminal and answer them; ask, reject and list them.",
+    options_metavar="",
+    subcommand_metavar="[ID | COMMAND] [OPTIONS]",
+)
+
+
+def waiting(
     cli: Cli,
     *,
-    session: str | None = argument(
-        "ID",
-        "The question session to open, or the beginning of its id.",
-        None,
-        autocompletion=complete_question_ids,
-    ),
+    session: str | None = argument("ID", default=None, autocompletion=complete_question_ids),
     place: QuestionPlace,
-    bell: bool | None = option(
-        "--bell/--no-bell",
-        "Ring the bell for a new question; the default is `bell` in [notify].",
-    ),
+    bell: bool | None = option("--bell/--no-bell"),
     theme: ThemeName = option(
         "--theme <dark|light|contrast>",
-        "The colours to begin with; t changes them.",
-        ThemeName.DARK,
+        default=ThemeName.DARK,
         envvar="AGENTFORGE_THEME",
         show_default=True,
     ),
@@ -63,10 +77,17 @@ def questions(
 
     Needs a terminal and the extra `terminal`. The foot of each screen shows its keys, ? shows all.
     `agentforge ui` shows them in a browser.
+
+    Args:
+        session: The question session to open, or the beginning of its id.
+        bell: Ring the bell for a new question; the default is `bell` in [notify].
+        theme: The colours to begin with; t changes them.
     """
     where = place.path
     if cli.output.json:
-        raise misuse("--json", "a terminal writes no JSON; use `agentforge history --json`")
+        raise misuse(
+            "--json", "a terminal writes no JSON; use `agentforge questions history --json`"
+        )
     config = load_config()
     sessions = open_questions(where, store=cli.store(), config=config, clock=cli.outside.clock)
     say_what_came(cli, sessions)
@@ -90,26 +111,22 @@ def answer(
     cli: Cli,
     session_id: QuestionId,
     *,
-    select: list[str] | None = option(
-        "--select, -s [N:]LABEL",
-        "The option chosen for question N, from 1; again for each. N: is needed only where there "
-        "are several questions.",
-    ),
-    text: list[str] | None = option(
-        "--text, -t [N:]TEXT", "An answer in your own words, for question N."
-    ),
-    nothing: list[int] | None = option(
-        "--none N", "Choose nothing for multi-select question N.", min=1
-    ),
-    file: str | None = option(
-        "--file, -f FILE",
-        'Answers as JSON: a list, or an object with "answers"; - is standard input.',
-    ),
+    select: list[str] | None = option("--select, -s [N:]LABEL"),
+    text: list[str] | None = option("--text, -t [N:]TEXT"),
+    nothing: list[int] | None = option("--none N", min=1),
+    file: str | None = option("--file, -f FILE"),
     place: QuestionPlace,
 ) -> None:
     """Answer a question session; without options, asks at the terminal for each answer.
 
     The answers are checked before anything is written.
+
+    Args:
+        select: The option chosen for question N, from 1; again for each. N: is needed only where
+            there are several questions.
+        text: An answer in your own words, for question N.
+        nothing: Choose nothing for multi-select question N.
+        file: Answers as JSON: a list, or an object with "answers"; - is standard input.
     """
     sessions = question_sessions(cli, place)
     session = sessions.get(sessions.resolve_id(session_id))
@@ -142,10 +159,14 @@ def reject(
     cli: Cli,
     session_id: QuestionId,
     *,
-    reason: str | None = option("--reason, -r TEXT", "The reason, for the asker."),
+    reason: str | None = option("--reason, -r TEXT"),
     place: QuestionPlace,
 ) -> None:
-    """Reject a question session: you will not answer it."""
+    """Reject a question session: you will not answer it.
+
+    Args:
+        reason: The reason, for the asker.
+    """
     sessions = question_sessions(cli, place)
     found = sessions.resolve_id(session_id)
     rejected = sessions.reject_session(found, reason)
@@ -158,18 +179,21 @@ def reject(
 def history(
     cli: Cli,
     *,
-    session_id: str | None = argument(
-        "ID", "Show this question session in full.", None, autocompletion=complete_question_ids
-    ),
+    session_id: str | None = argument("ID", default=None, autocompletion=complete_question_ids),
     status: str | None = option(
         "--status STATUS",
         f"Only those that are {', '.join(_STATUSES[:-1])} or {_STATUSES[-1]}.",
         autocompletion=lambda: list(_STATUSES),
     ),
-    limit: int | None = option("--limit N", "Only the last N.", min=1),
+    limit: int | None = option("--limit N", min=1),
     place: QuestionPlace,
 ) -> None:
-    """List the question sessions, the last asked first, or show one with its answers."""
+    """List the question sessions, the last asked first, or show one with its answers.
+
+    Args:
+        session_id: Show this question session in full.
+        limit: Only the last N.
+    """
     wanted = None if status is None else _status_of(status)
     sessions = question_sessions(cli, place)
     if session_id is not None:

@@ -1,4 +1,4 @@
-"""The group `agentforge store`: the store, its tables, and copies between stores."""
+"""The group `agentforge fleet store`: the store, its tables, and copies between stores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from .....fleet.stores import is_elsewhere, migrate_store, open_sessions, store_
 from .....harness.session_ports import LocalSessions, require_own
 from .....harness.store.session_copy import CopiedSession, CopyOutcome, copy_sessions
 from ...context import STORE_VARIABLE, Cli
-from ...on_demand import commands_in, new_group
 from ...options import argument, flag, misuse, option
 from ...output.documents import error_document, selected
 from ...output.errors import ExitCode
@@ -25,20 +24,6 @@ from ...output.text import counted
 _STAYS: Final = (
     "Workspaces and their snapshots are no part of a store and were not copied; nor were questions "
     "that wait, and what the fleet was given to do."
-)
-
-
-_LISTED: Final = (
-    ("status", "store", "Show the store, its tables and how many sessions."),
-    ("migrate", "store", "Bring the tables of a PostgreSQL store; repeatable."),
-    ("copy", "store", "Copy sessions between files and PostgreSQL."),
-)
-
-group = new_group(
-    "store",
-    commands_in(__package__, _LISTED),
-    help="Look at where the sessions are, bring its tables, and copy sessions between stores.",
-    short_help="Where the sessions are: its tables, and copies of it.",
 )
 
 
@@ -51,7 +36,7 @@ def _database_of(cli: Cli) -> str:
     if cli.store_url is None or not cli.in_database:
         raise misuse(
             "--store",
-            f"names no database. Write agentforge --store postgresql://… store …, or set "
+            f"names no database. Write agentforge --store postgresql://… fleet store …, or set "
             f"{STORE_VARIABLE}; files need no tables",
         )
     return cli.store_url
@@ -121,7 +106,7 @@ def _show_status(cli: Cli, found: dict[str, Any]) -> None:
     cli.output.line(
         "A newer program has migrated it: install the release that did."
         if newer
-        else f"It lacks tables. Run once: {cli.command('store', 'migrate')}"
+        else f"It lacks tables. Run once: {cli.command('fleet', 'store', 'migrate')}"
     )
 
 
@@ -130,18 +115,19 @@ def _show_status(cli: Cli, found: dict[str, Any]) -> None:
 
 def migrate(
     cli: Cli,
-    role: str | None = option(
-        "--role NAME",
-        "Give this role the rights that programs need: it reads and writes sessions, and can't "
-        "change the records of what was removed and migrated.",
-    ),
-    dry_run: bool = flag("--dry-run", "Only show what would be run."),
+    role: str | None = option("--role NAME"),
+    dry_run: bool = flag("--dry-run"),
 ) -> None:
     """Bring the tables of a PostgreSQL store to where this program is.
 
     All that is missing is run, or nothing. Safe to repeat, and to run on several machines at once:
     the others wait, and then have nothing to do. Every program of the fleet has to be of the
     release that migrated it.
+
+    Args:
+        role: Give this role the rights that programs need: it reads and writes sessions, and can't
+            change the records of what was removed and migrated.
+        dry_run: Only show what would be run.
     """
     url = _database_of(cli)
     done = migrate_store(url, role=role, dry_run=dry_run)
@@ -165,13 +151,11 @@ def migrate(
 
 def copy(
     cli: Cli,
-    source: str = argument("FROM", "A folder, file://… or postgresql://…"),
-    target: str = argument("TO", "Likewise."),
-    session: list[str] | None = option(
-        "--session ID", "Only this one, by its id or a part of it; may be repeated."
-    ),
-    dry_run: bool = flag("--dry-run", "Only show what would be copied."),
-    adopt: bool = flag("--adopt", "Also sessions that are not yours; their copies are."),
+    source: str = argument("FROM"),
+    target: str = argument("TO"),
+    session: list[str] | None = option("--session ID"),
+    dry_run: bool = flag("--dry-run"),
+    adopt: bool = flag("--adopt"),
 ) -> None:
     """Copy sessions between stores, exactly: ids, revisions, times, history, attachments, steps.
 
@@ -179,6 +163,13 @@ def copy(
     finished by repeating it. A session that differs from what is there, that a run is at, that
     can't be read or that is not yours is left, named, and the others are copied; the exit code is
     then 1.
+
+    Args:
+        source: A folder, file://… or postgresql://…
+        target: Likewise.
+        session: Only this one, by its id or a part of it; may be repeated.
+        dry_run: Only show what would be copied.
+        adopt: Also sessions that are not yours; their copies are.
     """
     if not source or not target:
         raise misuse("FROM or TO", "the address is empty")

@@ -1,4 +1,4 @@
-"""`agentforge ask`: ask a person and wait for the answer."""
+"""`agentforge questions ask`: ask a person and wait for the answer."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ from ...signatures import given
 
 @frozen
 class Asked:
-    """Options that define the questions to ask."""
+    """Options that define the questions to ask.
 
-    prompt: str | None = argument("PROMPT", "The question.", None)
-    options: list[str] | None = option(
-        "--option, -o LABEL[=DESCRIPTION]", "An answer to choose from; may be repeated."
-    )
-    title: str | None = option(
-        "--title TEXT", "Short title for lists; the beginning of the prompt by default."
-    )
-    multi: bool = flag("--multi", "Allow several options to be chosen.")
-    file: str | None = option(
-        "--file, -f FILE",
-        'Questions as JSON: a list, or an object with "questions"; - is standard input.',
-    )
-    call_id: str | None = option("--call-id TEXT", "A call id to keep with the session.")
+    Attributes:
+        prompt: The question.
+        options: An answer to choose from; may be repeated.
+        title: Short title for lists; the beginning of the prompt by default.
+        multi: Allow several options to be chosen.
+        file: Questions as JSON: a list, or an object with "questions"; - is standard input.
+        call_id: A call id to keep with the session.
+    """
+
+    prompt: str | None = argument("PROMPT", default=None)
+    options: list[str] | None = option("--option, -o LABEL[=DESCRIPTION]")
+    title: str | None = option("--title TEXT")
+    multi: bool = flag("--multi")
+    file: str | None = option("--file, -f FILE")
+    call_id: str | None = option("--call-id TEXT")
 
     def made(self) -> tuple[questions.Question, ...]:
         """Return the questions.
@@ -79,17 +81,10 @@ def ask(
     cli: Cli,
     *,
     asked: Asked,
-    wait_for: str | None = option(
-        "--wait-for ID", "Ask nothing; wait for an existing question session."
-    ),
-    wait: bool = flag(
-        "--wait/--no-wait",
-        "Wait for the answer, or only write the id.",
-        default=True,
-        show_default=True,
-    ),
-    timeout: timedelta | None = option("--timeout DURATION", "Maximum wait, as in 10m."),
-    keep: bool = flag("--keep", "Keep the question open when the wait ends without an answer."),
+    wait_for: str | None = option("--wait-for ID"),
+    wait: bool = flag("--wait/--no-wait", default=True, show_default=True),
+    timeout: timedelta | None = option("--timeout DURATION"),
+    keep: bool = flag("--keep"),
     place: QuestionPlace,
 ) -> None:
     """Ask a person and wait for the answer.
@@ -97,6 +92,12 @@ def ask(
     The exit code is 0 for an answer, 1 for a rejection (its reason is on standard output) and 124
     if there was no answer in time. The question is withdrawn at Ctrl-C, when the command is
     terminated and when the time is over, unless --keep is given.
+
+    Args:
+        wait_for: Ask nothing; wait for an existing question session.
+        wait: Wait for the answer, or only write the id.
+        timeout: Maximum wait, as in 10m.
+        keep: Keep the question open when the wait ends without an answer.
     """
     if timeout is not None and not wait:
         raise misuse(

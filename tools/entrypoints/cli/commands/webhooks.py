@@ -9,21 +9,20 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from .....harness.domain.session_observer import SessionEvent, WebhookTest
-from .....integrations.observers.delivery import Delivery
-from .....integrations.observers.observing import (
+from ....harness.domain.session_observer import SessionEvent, WebhookTest
+from ....integrations.observers.delivery import Delivery
+from ....integrations.observers.observing import (
     UnknownWebhook,
     WebhookUnreached,
     check_patterns,
     senders,
 )
-from .....integrations.observers.webhook_sender import BEGIN_S, WebhookSender
-from ...context import Cli
-from ...on_demand import commands_in, new_group
-from ...options import argument, flag
-from ...output.documents import selected
-from ...output.errors import ExitCode
-from ...output.text import age_text, counted_of
+from ....integrations.observers.webhook_sender import BEGIN_S, WebhookSender
+from ..context import Cli
+from ..options import argument, flag
+from ..output.documents import selected
+from ..output.errors import ExitCode
+from ..output.text import age_text, counted_of
 
 _Named = Annotated[
     str | None,
@@ -31,21 +30,6 @@ _Named = Annotated[
 ]
 _BUSY: Final = "another process delivers to it now."
 _FORGOTTEN: Final = "what was kept for it is dropped."
-
-
-_LISTED: Final = (
-    ("list", "webhooks:list_all", "List the webhooks, and what waits for each."),
-    ("test", "webhooks:try_receivers", "Send a test event, once."),
-    ("deliver", "webhooks", "Send what waits, due or not."),
-    ("forget", "webhooks", "Drop what is kept for a webhook that is no more."),
-)
-
-group = new_group(
-    "webhooks",
-    commands_in(__package__, _LISTED),
-    help="List the webhooks of the configuration and what waits for them; try them; deliver.",
-    short_help="Who is told of events: what waits for them, and a test.",
-)
 
 
 def _senders(cli: Cli, name: str | None = None) -> list[WebhookSender]:
@@ -154,9 +138,13 @@ def try_receivers(cli: Cli, name: _Named) -> None:
 def deliver(
     cli: Cli,
     name: _Named,
-    due: bool = flag("--due", "Leave out what was not taken and is not due yet."),
+    due: bool = flag("--due"),
 ) -> None:
-    """Send what waits, whether its next try is due or not; what is not taken waits on."""
+    """Send what waits, whether its next try is due or not; what is not taken waits on.
+
+    Args:
+        due: Leave out what was not taken and is not due yet.
+    """
     rows: list[dict[str, Any]] = []
     for sender in _senders(cli, name):
         found = sender.deliver(at_once=not due)
@@ -176,10 +164,13 @@ def deliver(
 # ----------------------------------------------------------------------------------------- forget
 
 
-def forget(cli: Cli, name: str = argument("NAME", "The webhook's name.")) -> None:
+def forget(cli: Cli, name: str = argument("NAME")) -> None:
     """Drop what is kept for a webhook: its cursor, and what removed sessions left for it.
 
     One that a configuration names begins anew, with what happens from then on.
+
+    Args:
+        name: The webhook's name.
     """
     sessions = cli.store()
     known = sessions.receivers()

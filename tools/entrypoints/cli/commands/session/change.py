@@ -58,10 +58,15 @@ def _lead(cli: Cli, session_id: str, act: Callable[[harness.SessionManager], Any
 def budget(
     cli: Cli,
     session_id: SessionId,
-    extend: int | None = option("--extend N", "Allot N more tokens.", min=1),
-    record: int | None = option("--record N", "Record N tokens as spent.", min=1),
+    extend: int | None = option("--extend N", min=1),
+    record: int | None = option("--record N", min=1),
 ) -> None:
-    """Show a session's token budget, extend it, or record tokens spent."""
+    """Show a session's token budget, extend it, or record tokens spent.
+
+    Args:
+        extend: Allot N more tokens.
+        record: Record N tokens as spent.
+    """
     manager, session = cli.load(session_id)
     for number, act in ((extend, "extend_budget"), (record, "record_tokens")):
         if number is not None:
@@ -78,17 +83,19 @@ def budget(
 def set_labels(
     cli: Cli,
     session_id: SessionId,
-    title: str | None = option(
-        "--title TEXT", "What people call the session; '' takes the title away."
-    ),
+    title: str | None = option("--title TEXT"),
     tags: list[str] | None = TAGS,
-    untag: list[str] | None = option("--untag NAME", "A tag to take away; may be repeated."),
+    untag: list[str] | None = option("--untag NAME"),
     metadata: list[str] | None = METADATA,
-    unset: list[str] | None = option(
-        "--unset KEY", "A field of the metadata to take away; may be repeated."
-    ),
+    unset: list[str] | None = option("--unset KEY"),
 ) -> None:
-    """Change a session's title, tags and metadata; what is not named stays as it is."""
+    """Change a session's title, tags and metadata; what is not named stays as it is.
+
+    Args:
+        title: What people call the session; '' takes the title away.
+        untag: A tag to take away; may be repeated.
+        unset: A field of the metadata to take away; may be repeated.
+    """
     from .....harness.domain.session_description import UNCHANGED
 
     fields = parse_metadata(metadata)

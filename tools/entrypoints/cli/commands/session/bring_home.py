@@ -52,12 +52,16 @@ def diff(
     before: str | None = argument(
         "A", f"From here: {CHECKPOINT}; by default, where work began.", None
     ),
-    after: str | None = argument("B", "To here; by default, the workspace as it is now.", None),
-    stat: bool = flag("--stat", "Show the files and counts only."),
+    after: str | None = argument("B", default=None),
+    stat: bool = flag("--stat"),
 ) -> None:
     """Show what changed in a session's workspace between two checkpoints.
 
     By default all that the session changed until now is shown.
+
+    Args:
+        after: To here; by default, the workspace as it is now.
+        stat: Show the files and counts only.
     """
     manager, session = cli.load(session_id, manager=cli.keeping_manager())
     found = manager.diff(before, after, patch=not stat)
@@ -74,12 +78,13 @@ def diff(
     if cli.output.wrote(document):
         return
     if stat or not found.files:
-        _show_stat(cli, found)
+        show_stat(cli, found)
     else:
-        cli.output.show(_colored(text))
+        cli.output.show(colored(text))
 
 
-def _show_stat(cli: Cli, found: TreeChanges) -> None:
+def show_stat(cli: Cli, found: TreeChanges) -> None:
+    """Write the changed files, with how much changed in each."""
     most = max((_size(one) for one in found.files), default=0)
     for one in found.files:
         cli.output.line(f"{one.path} | {_bar(one, most)}")
@@ -106,7 +111,7 @@ def _bar(one: FileChange, most: int) -> str:
     return f"{_size(one)} {'+' * int(plus)}{'-' * int(minus)}{kind}"
 
 
-def _colored(patch: str) -> Text:
+def colored(patch: str) -> Text:
     """Return a patch in colours, each line made safe for a terminal."""
     from rich.text import Text
 
@@ -127,25 +132,28 @@ def _style(line: str) -> str:
 
 @frozen
 class Applying:
-    """Options that select what to apply of a session's result, and how."""
+    """Options that select what to apply of a session's result, and how.
 
-    session_id: str | None = argument(
-        "ID", "The session's id, or a part of it.", None, autocompletion=complete_session_ids
-    )
+    Attributes:
+        session_id: The session's id, or a part of it.
+        files: Only these paths, as in '*.py' or src/**; may be repeated.
+        commit: Commit it; the commit holds nothing else.
+        message: The commit's message.
+        branch: Commit it on this new branch; the checkout stays as it is.
+        hooks: With --commit: commit by your own git, with its hooks and signing.
+        filters: Run the filter programs of your git, such as Git LFS.
+        dry_run: Only show what would change.
+    """
+
+    session_id: str | None = argument("ID", default=None, autocompletion=complete_session_ids)
     at: str | None = _AT
-    files: list[str] | None = option(
-        "--files GLOB", "Only these paths, as in '*.py' or src/**; may be repeated."
-    )
-    commit: bool = flag("--commit", "Commit it; the commit holds nothing else.")
-    message: str | None = option("--message, -m TEXT", "The commit's message.")
-    branch: str | None = option(
-        "--branch NAME", "Commit it on this new branch; the checkout stays as it is."
-    )
-    hooks: bool = flag(
-        "--hooks", "With --commit: commit by your own git, with its hooks and signing."
-    )
-    filters: bool = flag("--filters", "Run the filter programs of your git, such as Git LFS.")
-    dry_run: bool = flag("--dry-run", "Only show what would change.")
+    files: list[str] | None = option("--files GLOB")
+    commit: bool = flag("--commit")
+    message: str | None = option("--message, -m TEXT")
+    branch: str | None = option("--branch NAME")
+    hooks: bool = flag("--hooks")
+    filters: bool = flag("--filters")
+    dry_run: bool = flag("--dry-run")
 
     def require_consistent(self) -> None:
         """Reject options that have no meaning together.
@@ -167,16 +175,19 @@ def apply(
     cli: Cli,
     *,
     applying: Applying,
-    repo: Path | None = option(
-        "--repo PATH", "The checkout; the one that the session began from by default."
-    ),
-    go_on: bool = flag("--continue", "Finish an apply that was interrupted."),
-    abort: bool = flag("--abort", "Undo an apply that was interrupted."),
+    repo: Path | None = option("--repo PATH"),
+    go_on: bool = flag("--continue"),
+    abort: bool = flag("--abort"),
 ) -> None:
     """Bring a session's result into your checkout: as a whole, or not at all.
 
     What the session changed is merged with your commit, written to the files and staged. Where
     that would touch work that is not committed, nothing is done, and every such path is named.
+
+    Args:
+        repo: The checkout; the one that the session began from by default.
+        go_on: Finish an apply that was interrupted.
+        abort: Undo an apply that was interrupted.
     """
     if go_on or abort:
         _require_alone(applying, both=go_on and abort)
@@ -201,7 +212,7 @@ def apply(
             f"no changed path matches, so nothing was done. Changed: "
             f"{some_of(applied.left_out, _NAMED)}",
         )
-    _show(cli, applied, session.session_id)
+    show_applied(cli, applied, session.session_id)
 
 
 def _require_alone(applying: Applying, *, both: bool) -> None:
@@ -221,14 +232,15 @@ def _take_up(cli: Cli, checkout: Path, *, forward: bool) -> None:
     applied = continue_apply(checkout) if forward else abort_apply(checkout)
     done = "finished" if forward else "undone"
     cli.output.outcome(
-        {**_document(applied), "outcome": done},
+        {**applied_document(applied), "outcome": done},
         f"The apply to {applied.checkout} is {done}: "
         f"{counted_of(len(applied.paths), 'path')} {'changed' if forward else 'as before'}.",
     )
 
 
-def _show(cli: Cli, applied: Applied, session_id: str) -> None:
-    if cli.output.wrote({"session_id": session_id, **_document(applied)}):
+def show_applied(cli: Cli, applied: Applied, session_id: str) -> None:
+    """Write what an apply did."""
+    if cli.output.wrote({"session_id": session_id, **applied_document(applied)}):
         return
     line = cli.output.line
     signs = {"added": "A", "modified": "M", "deleted": "D"}
@@ -261,7 +273,8 @@ def _show(cli: Cli, applied: Applied, session_id: str) -> None:
         line(f"Applied {count} to {applied.checkout}, staged and not committed.")
 
 
-def _document(applied: Applied) -> dict[str, Any]:
+def applied_document(applied: Applied) -> dict[str, Any]:
+    """Return what an apply did, as JSON."""
     return {
         "checkout": applied.checkout,
         "paths": [selected(one, "path change") for one in applied.paths],
@@ -272,10 +285,14 @@ def _document(applied: Applied) -> dict[str, Any]:
 def export(
     cli: Cli,
     session_id: SessionId,
-    folder: Path = argument("DIR", "The new folder; nothing may be there."),
+    folder: Path = argument("DIR"),
     at: str | None = _AT,
 ) -> None:
-    """Write a session's files to a new folder, which appears whole."""
+    """Write a session's files to a new folder, which appears whole.
+
+    Args:
+        folder: The new folder; nothing may be there.
+    """
     _, session = cli.load(session_id)
     snapshot = session_results(cli.store(), cli.objects_url).export(session, folder, at=at)
     cli.output.outcome(
@@ -287,11 +304,13 @@ def export(
 def report(
     cli: Cli,
     session_id: SessionId,
-    out: Path | None = option(
-        "--out, -o FILE", "Where to write it; to ID.html here by default, - is standard output."
-    ),
+    out: Path | None = option("--out, -o FILE"),
 ) -> None:
-    """Write the story of a session as one HTML page that opens without a network."""
+    """Write the story of a session as one HTML page that opens without a network.
+
+    Args:
+        out: Where to write it; to ID.html here by default, - is standard output.
+    """
     if out == Path("-"):
         if cli.output.json:
             raise typer.BadParameter("the page and --json can't share standard output")

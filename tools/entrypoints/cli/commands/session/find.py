@@ -33,37 +33,31 @@ class OrderName(StrEnum):
 
 @frozen
 class SessionFilters:
-    """Options that filter sessions; each field has the name of a manager's parameter."""
+    """Options that filter sessions; each field has the name of a manager's parameter.
 
-    state: list[harness.SessionState] | None = option(
-        "--state STATE", "Only those that are active, paused, completed or aborted; repeatable."
-    )
-    workflow_type: str | None = option("--workflow TYPE", "Only those of this workflow type.")
-    current_phase: str | None = option("--phase NAME", "Only those in this phase.")
-    tags: list[str] | None = option(
-        "--tag TAG", "Only those with this tag; repeatable: with all of them."
-    )
-    parent_id: str | None = option(
-        "--parent ID",
-        "Only those that were made from this session.",
-        autocompletion=complete_session_ids,
-    )
-    goal: str | None = option(
-        "--goal TEXT", "Only those with this in their goal; at least three characters."
-    )
-    title: str | None = option(
-        "--title TEXT", "Only those with this in their title; at least three characters."
-    )
-    budget_left: str | None = option(
-        "--budget-left RANGE",
-        "Only those with so much of their budget left, as in ..20%, 5000.. or 10%..50%.",
-    )
-    older_than: timedelta | None = option(
-        "--older-than DURATION", "Only those not changed for at least this long, as in 24h."
-    )
-    younger_than: timedelta | None = option(
-        "--younger-than DURATION", "Only those changed within this time, as in 7d."
-    )
+    Attributes:
+        state: Only those that are active, paused, completed or aborted; repeatable.
+        workflow_type: Only those of this workflow type.
+        current_phase: Only those in this phase.
+        tags: Only those with this tag; repeatable: with all of them.
+        parent_id: Only those that were made from this session.
+        goal: Only those with this in their goal; at least three characters.
+        title: Only those with this in their title; at least three characters.
+        budget_left: Only those with so much of their budget left, as in ..20%, 5000.. or 10%..50%.
+        older_than: Only those not changed for at least this long, as in 24h.
+        younger_than: Only those changed within this time, as in 7d.
+    """
+
+    state: list[harness.SessionState] | None = option("--state STATE")
+    workflow_type: str | None = option("--workflow TYPE")
+    current_phase: str | None = option("--phase NAME")
+    tags: list[str] | None = option("--tag TAG")
+    parent_id: str | None = option("--parent ID", autocompletion=complete_session_ids)
+    goal: str | None = option("--goal TEXT")
+    title: str | None = option("--title TEXT")
+    budget_left: str | None = option("--budget-left RANGE")
+    older_than: timedelta | None = option("--older-than DURATION")
+    younger_than: timedelta | None = option("--younger-than DURATION")
 
     def asked(self, manager: harness.SessionManager) -> dict[str, Any]:
         """Return the filters that were given, by name; a parent by its full id."""
@@ -81,14 +75,16 @@ def list_sessions(
     *,
     sessions: SessionFilters,
     order: OrderName | None = option("--order ORDER", f"What comes first: {', '.join(OrderName)}."),
-    limit: int | None = option("--limit N", "Only the first N.", min=1),
-    after: str | None = option(
-        "--after CURSOR", "With --limit: go on where a former list ended, which says it."
-    ),
+    limit: int | None = option("--limit N", min=1),
+    after: str | None = option("--after CURSOR"),
 ) -> None:
     """List the sessions, the last changed first by default.
 
     A session that can't be read is listed with the reason; it hides none of the others.
+
+    Args:
+        limit: Only the first N.
+        after: With --limit: go on where a former list ended, which says it.
     """
     if after is not None and limit is None:
         raise misuse("--after", "it needs --limit")
@@ -129,7 +125,7 @@ def list_sessions(
         if foreign:
             cli.output.remark(
                 "not adopted: they came with a clone, a copy or an archive, and no agent is shown "
-                "them; `agentforge adopt ID` shows one and makes it yours"
+                "them; `agentforge session adopt ID` shows one and makes it yours"
             )
         if page.after is not None:
             count = "more" if page.more is None else f"{page.more} more"
@@ -146,8 +142,8 @@ def _say_what_was_brought(cli: Cli) -> None:
     if brought is not None and count:
         cli.output.remark(
             f"{counted(count, 'session')} came with this repository, in {brought.where}: "
-            f"`agentforge --base {brought.where} list` lists them, `agentforge adopt ID` shows one "
-            "and makes it yours"
+            f"`agentforge --base {brought.where} list` lists them, `agentforge session adopt ID` "
+            "shows one and makes it yours"
         )
 
 
@@ -170,17 +166,19 @@ def _page(
 def search(
     cli: Cli,
     *,
-    words: list[str] = argument(
-        "WORDS", "Words that all occur; one with a space in it is a phrase."
-    ),
+    words: list[str] = argument("WORDS"),
     sessions: SessionFilters,
-    limit: int = option("--limit N", "The first N, 20 by default.", 20, min=1),
+    limit: int = option("--limit N", default=20, min=1),
     place: QuestionPlace,
 ) -> None:
     """Find sessions by words in their titles, goals, histories and artifacts, and questions.
 
     All words occur in each session or question session that is found, capital or small, the last
     changed first. Questions are found by what was asked and answered.
+
+    Args:
+        words: Words that all occur; one with a space in it is a phrase.
+        limit: The first N, 20 by default.
     """
     from .....base.search_words import SearchWords
     from .....wiring.searching import search as search_all

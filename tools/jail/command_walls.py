@@ -1,0 +1,191 @@
+"""Commands in a jail, or without walls if a person said so: one port, and one place that decides.
+
+Agents that edit in place and gates by command run their commands through `command_walls`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Final, Protocol
+
+from attrs import evolve
+
+from ..base.files import OsFileSystem
+from ..base.files.filesystem import DIRECTORY_FLAGS
+from ..base.files.safe_path import directory_beneath
+from ..base.program_run import Ended, ProgramRun, run_program
+from ..base.tracing import Attribute, Traced, traced
+from .command_programs import NOT_EXECUTABLE, NOT_FOUND, MissingProgram, missing_name
+from .jail import Jail, require_command
+from .mounts import make_mount_points
+from .policy import JailPolicy, JailResult, JailUsage, Means, StopReason
+from .toolchain import find_program, shown_path
+
+_OWN: Final = (*("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LC_ALL", "LC_CTYPE"),)
+"""The variables of this process that a command without walls gets besides `PATH`."""
+_STOPS: Final = {"time": StopReason.DEADLINE, "output": StopReason.OUTPUT}
+
+
+class CommandWalls(Protocol):
+    """Runs commands within a time limit and a bound of output; no process group of one is left.
+
+    `Jail` has the same methods and documents them.
+    """
+
+    def check(self) -> None:
+        """Check that a command can run here."""
+        ...
+
+    def require(self, command: Sequence[str]) -> None:
+        """Find what a command's program needs."""
+        ...
+
+    def sees(self, workspace: Path) -> str:
+        """Return the path that a workspace has for a command."""
+        ...
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        workspace: Path,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+        deadline_s: float | None = None,
+    ) -> JailResult:
+        """Run a command in a workspace."""
+        ...
+
+    def missing(self, result: JailResult, command: Sequence[str] = ()) -> MissingProgram | None:
+        """Return the program that a command did not find, or None."""
+        ...
+
+
+def command_walls(policy: JailPolicy, *, programs: Sequence[str] = ()) -> CommandWalls:
+    """Return what runs commands: a jail, unless the policy says that they have no walls.
+
+    Raises:
+        JailError: As for `Jail`; without walls only `CommandMissing`.
+    """
+    return Jail(policy, programs=programs) if policy.walls else NoWalls(policy, programs=programs)
+
+
+class NoWalls:
+    """Runs commands as this process's user, who they can do anything as; nothing is sealed.
+
+    Of a jail's guarantees these are left: the deadline, the bound of the output, an environment of
+    named variables, and the end of the command's process group. A process that leaves the group
+    may live on. Memory, processes and the disk are not limited. A mount of the policy is a link
+    in the workspace while a command runs.
+    """
+
+    def __init__(self, policy: JailPolicy, *, programs: Sequence[str] = ()) -> None:
+        """Look the programs up; nothing runs yet.
+
+        Raises:
+            CommandMissing: One of the programs is missing.
+        """
+        self._policy = policy
+        here = os.environ.get("PATH", os.defpath)
+        self._path = os.pathsep.join([*shown_path(policy), here])
+        for program in programs:
+            self.require([program])
+
+    def check(self) -> None:
+        """Do nothing: every machine runs commands without walls."""
+
+    def require(self, command: Sequence[str]) -> None:
+        """Raise `CommandMissing` if the host has no such program."""
+        if "/" not in command[0] or os.path.isabs(command[0]):
+            find_program(command[0], self._path)
+
+    def sees(self, workspace: Path) -> str:
+        """Return the workspace's own path."""
+        return str(workspace)
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        workspace: Path,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+        deadline_s: float | None = None,
+    ) -> JailResult:
+        """Run a command; see the class for what bounds it.
+
+        Raises:
+            InvalidJail: The command or a variable is invalid.
+            MountPointUnusable: A link or file of the workspace is where a mount belongs.
+            OperationCancelled: The thread's own operation was cancelled.
+        """
+        require_command(command)
+        limits = self._policy.limits
+        own = {name: os.environ[name] for name in _OWN if name in os.environ}
+        named = {**self._policy.environment, **(environment or {})}
+        policy = evolve(self._policy, environment=named)
+        run = ProgramRun(
+            command,
+            {"PYTHONDONTWRITEBYTECODE": "1", **policy.environment, **own, "PATH": self._path},
+            stdin=stdin,
+            timeout_s=limits.deadline_s if deadline_s is None else deadline_s,
+            max_output=limits.output_bytes,
+            directory=workspace,
+        )
+        began = time.monotonic()
+        about = {Attribute.EXECUTOR: "no walls"}
+        with traced(Traced.EXECUTION, about, detail="no walls") as span, self._linked(workspace):
+            try:
+                ended = run_program(run)
+            except OSError as error:
+                code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
+                ended = Ended(code, b"", f"{command[0]}: {error.strerror}\n".encode())
+            code = ended.exit_code
+            span.set(Attribute.EXIT_CODE, code)
+        return JailResult(
+            exit_code=None if ended.cut_short else 128 - code if code < 0 else code,
+            stopped=_STOPS.get(ended.cut_short or ""),
+            stdout=ended.stdout[: limits.output_bytes],
+            stderr=ended.stderr,
+            usage=JailUsage(seconds=time.monotonic() - began, held_by=Means.NONE),
+            sealed=False,
+        )
+
+    @contextmanager
+    def _linked(self, workspace: Path) -> Iterator[None]:
+        """Link the mounts into a workspace meanwhile, but where it has files itself.
+
+        As with a jail's mount points, no link of the workspace is followed.
+        """
+        fs = OsFileSystem()
+        make_mount_points(workspace, (mount.target for mount in self._policy.mounts))
+        with ExitStack() as held:
+            root = os.open(workspace, DIRECTORY_FLAGS)
+            held.callback(os.close, root)
+            for mount in self._policy.mounts:
+                *above, name = mount.target.split("/")
+                fd = held.enter_context(directory_beneath(fs, root, above))
+                with suppress(OSError):
+                    os.rmdir(name, dir_fd=fd)
+                    os.symlink(mount.source, name, dir_fd=fd)
+                    held.callback(_unlink, name, fd)
+            yield
+
+    def missing(self, result: JailResult, command: Sequence[str] = ()) -> MissingProgram | None:
+        """Return the program that a command did not find; None if it ended for another reason."""
+        del command
+        name = missing_name(result.exit_code, (result.stderr, result.stdout))
+        found = None if not name else shutil.which(name, path=self._path)
+        return None if name is None or found else MissingProgram(name=name or None)
+
+
+def _unlink(name: str, fd: int) -> None:
+    """Remove a link and make the mount point again, if the command left it."""
+    with suppress(OSError):
+        os.unlink(name, dir_fd=fd)
+        os.mkdir(name, 0o755, dir_fd=fd)
