@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from ..base.linux import WORKS_ELSEWHERE, memory_file, why_not_linux
+from ..base.errors import WORKS_ELSEWHERE, why_not_linux
+from ..base.files.linux_calls import memory_file
 from .errors import JailUnavailable, Refusal
 
 VARIABLE: Final = "AGENTFORGE_BWRAP"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Self
 
-from ..base.linux import process_descriptor
+from ..base.files.linux_calls import process_descriptor
 from .bubblewrap import StatusReport, refusal_of
 from .command_programs import NOT_EXECUTABLE, NOT_FOUND
 from .errors import JailNotEnded, JailUnavailable, Refusal

@@ -10,9 +10,14 @@ import errno
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..base.errors import AgentForgeError, ErrorKind, reason_of
+from ..base.errors import (
+    WORKS_ELSEWHERE,
+    AgentForgeError,
+    ErrorKind,
+    reason_of,
+    why_not_linux,
+)
 from ..base.identifiers import InvalidIdentifier
-from ..base.linux import WORKS_ELSEWHERE, why_not_linux
 
 
 class SandboxError(AgentForgeError, kind=ErrorKind.SANDBOX):

@@ -20,7 +20,7 @@ import threading
 from typing import Final, NamedTuple, Self
 
 from ...base.event_log import get_logger
-from ...base.linux import memory_file, seal
+from ...base.files.linux_calls import memory_file, seal
 from .engine import native
 from .engine.engine import Instance
 

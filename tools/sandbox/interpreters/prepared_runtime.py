@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...base.linux import memory_file
+from ...base.files.linux_calls import memory_file
 from ..compiled.compiled_module import ready_module
 from ..compiled.private_cache import is_checked, note_checked, stamp_of
 from ..errors import SandboxUnavailable

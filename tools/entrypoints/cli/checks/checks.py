@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .... import harness, prune, sandbox
-from ....base.errors import AgentForgeError
-from ....base.linux import WORKS_ELSEWHERE, why_not_linux
+from ....base.errors import WORKS_ELSEWHERE, AgentForgeError, why_not_linux
 from ....base.plugins import Plugin, PluginUnusable, foreign_plugins
 from ..context import DIRECT_VARIABLE, Cli
 from ..output.text import counted, counted_of, some_of

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from ....base.linux import process_descriptor
+from ....base.files.linux_calls import process_descriptor
 
 RESOLVE_NO_MAGICLINKS: Final = 0x02
 RESOLVE_NO_SYMLINKS: Final = 0x04

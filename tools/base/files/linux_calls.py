@@ -1,7 +1,7 @@
-"""What needs Linux, why it is refused elsewhere, and calls of the sandbox and the jail alone.
+"""The calls of Linux that only the sandbox and the jail make, which are refused elsewhere.
 
-What other systems do without the sandbox and the jail asks for no call of Linux; where there is a
-quicker one there, its caller looks whether `os` has it.
+What other systems do without those two asks for no call of Linux; where there is a quicker one
+there, its caller looks whether `os` has it.
 """
 
 from __future__ import annotations
@@ -10,17 +10,6 @@ import errno
 import fcntl
 import os
 import sys
-from typing import Final
-
-WORKS_ELSEWHERE: Final = (
-    "sessions, hooks, questions, the MCP server, `agentforge ui`, `agentforge prune` and "
-    "`agentforge do --no-jail` need neither the sandbox nor the jail"
-)
-
-
-def why_not_linux() -> str | None:
-    """Return why what needs Linux can't run on this system; None if this is Linux."""
-    return None if sys.platform == "linux" else f"it needs Linux, and this is {sys.platform}"
 
 
 def memory_file(name: str) -> int:
