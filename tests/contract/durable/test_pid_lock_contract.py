@@ -164,6 +164,15 @@ def test_a_zombie_owns_nothing_any_more(processes: OsProcesses) -> None:
     assert processes.start_time(child.pid) is None
 
 
+def test_a_living_owner_that_the_kernel_hides_is_not_taken_for_dead(tmp_path: Path) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/stat").touch()
+    processes = OsProcesses(proc=tmp_path)
+    assert processes.start_time(os.getpid()) == 0
+    lock = Owner.current(OsProcesses(), "theirs").encode()
+    assert judge(lock, written_at=0.0, processes=processes) is OwnerVerdict.ALIVE
+
+
 def test_two_processes_have_two_numbers_and_each_keeps_its_own() -> None:
     by_psutil = OsProcesses(proc=Path("/nowhere"))
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)

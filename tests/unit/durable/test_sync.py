@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
-from collections.abc import Callable
+import subprocess
+import sys
 
 import pytest
 
 from agentforge_sessions.base.files import OsFileSystem
-from agentforge_sessions.base.files.filesystem import sync
+from agentforge_sessions.base.files.filesystem import syncing_by
 
 FULL = 51
 """`F_FULLFSYNC` of macOS."""
@@ -32,7 +34,7 @@ class Disk:
         self.calls.append(("fsync", str(fd)))
 
     def sync(self, full: int | None) -> None:
-        sync(7, full=full, control=self.control, fsync=self.fsync)
+        syncing_by(full, control=self.control, fsync=self.fsync)(7)
 
 
 def test_the_drives_cache_is_emptied_where_the_system_can_do_that() -> None:
@@ -62,6 +64,13 @@ def test_a_sync_that_failed_is_not_tried_in_another_way(refusal: int) -> None:
     assert disk.calls == [("fcntl", "7", "51")]
 
 
-def test_the_real_file_system_syncs_in_this_way() -> None:
-    fsync: Callable[[int], None] = OsFileSystem.fsync
-    assert fsync is sync
+def test_the_real_file_system_asks_for_it_where_the_system_has_it() -> None:
+    program = (
+        "import fcntl; fcntl.F_FULLFSYNC = 51\n"
+        "from agentforge_sessions.base.files import OsFileSystem\n"
+        "print(OsFileSystem.fsync.__qualname__)"
+    )
+    told = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert told == "syncing_by.<locals>.sync\n"
+    if not hasattr(fcntl, "F_FULLFSYNC"):
+        assert OsFileSystem.fsync is os.fsync

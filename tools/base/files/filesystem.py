@@ -17,41 +17,39 @@ CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEX
 FileStatus = os.stat_result
 """The result of `stat`."""
 
-_FULL_SYNC: Final[int | None] = getattr(fcntl, "F_FULLFSYNC", None)
 _NO_FULL_SYNC: Final = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY})
 """What a file system answers that has no `F_FULLFSYNC`; any other error is a failed sync."""
 
 
-def sync(
-    fd: int,
+def syncing_by(
+    full: int | None,
     *,
-    full: int | None = _FULL_SYNC,
     control: Callable[[int, int], object] = fcntl.fcntl,
     fsync: Callable[[int], None] = os.fsync,
-) -> None:
-    """Put an open file or directory on the disk.
+) -> Callable[[int], None]:
+    """Return the call that puts an open file or directory on the disk.
 
     On macOS `fsync` leaves data in the drive's own cache, from which `F_FULLFSYNC` takes it (Apple,
-    fsync(2)); a file system that has no such call, as of a network, gets an `fsync`.
+    fsync(2)); a file system that has no such call, as of a network, gets an `fsync`. The call
+    raises `OSError` if it failed: the data may be lost, and a second attempt proves nothing.
 
     Args:
-        fd: The file or directory.
         full: The number of `F_FULLFSYNC`; None where the system has none.
         control: Calls it.
         fsync: The sync of all other systems.
-
-    Raises:
-        OSError: It failed; the data may be lost, and a second attempt proves nothing.
     """
-    if full is not None:
+    if full is None:
+        return fsync
+
+    def sync(fd: int) -> None:
         try:
             control(fd, full)
         except OSError as error:
             if error.errno not in _NO_FULL_SYNC:
                 raise
-        else:
-            return
-    fsync(fd)
+            fsync(fd)
+
+    return sync
 
 
 class FileSystem(Protocol):
@@ -74,7 +72,7 @@ class FileSystem(Protocol):
         ...
 
     def fsync(self, fd: int) -> None:
-        """See `sync`."""
+        """See `syncing_by`."""
         ...
 
     def ftruncate(self, fd: int, length: int) -> None:
@@ -178,7 +176,7 @@ class OsFileSystem:
     close = staticmethod(os.close)
     writev = staticmethod(os.writev)
     pread = staticmethod(os.pread)
-    fsync = staticmethod(sync)
+    fsync = staticmethod(syncing_by(getattr(fcntl, "F_FULLFSYNC", None)))
     ftruncate = staticmethod(os.ftruncate)
     fstat = staticmethod(os.fstat)
     rename = staticmethod(os.rename)

@@ -103,18 +103,17 @@ def _lives(pid: int) -> bool:
     return True
 
 
+@frozen(kw_only=True)
 class OsProcesses:
-    """The processes of this machine, from /proc; where that is missing, by psutil."""
+    """The processes of this machine, from /proc; where that is missing, by psutil.
 
-    def __init__(
-        self,
-        *,
-        proc: Path = _PROC,
-        psutil: Callable[[], Any] = lambda: importlib.import_module("psutil"),
-    ) -> None:
-        """Set where the kernel tells of processes, and how psutil is loaded where it doesn't."""
-        self._proc = proc
-        self._psutil = psutil
+    Attributes:
+        proc: Where the kernel tells of processes.
+        psutil: Loads psutil.
+    """
+
+    _proc: Path = _PROC
+    _psutil: Callable[[], Any] = lambda: importlib.import_module("psutil")
 
     def start_time(self, pid: int) -> int | None:
         """See `Processes`; field 22 of /proc/PID/stat, see proc_pid_stat(5).
@@ -122,12 +121,12 @@ class OsProcesses:
         By psutil it is a process's identity, made of its pid and its start: the time of the start
         itself moves with the machine's clock.
         """
-        if not self._tells():
-            return self._ask(pid, lambda process: hash(process) & _EXACT, _UNKNOWN)
         try:
             content = (self._proc / str(pid) / "stat").read_bytes()
-        except OSError:
-            return None
+        except OSError:  # of one that lives: hidden, or no descriptor is left to read it by
+            if self._tells():
+                return _UNKNOWN if _lives(pid) else None
+            return self._ask(pid, lambda process: hash(process) & _EXACT, _UNKNOWN)
         fields = content.rpartition(b")")[2].split()  # its name may contain spaces and parentheses
         if len(fields) < 20 or fields[0] in {b"Z", b"X"}:
             return None  # a zombie runs nothing
