@@ -219,7 +219,8 @@ def require_login(agent: str, given: Sequence[str]) -> None:
         raise misuse(
             "--agent",
             f"{name} is not logged in where it works: its jail shows none of your folders. To log "
-            f"it in, {_LOGINS[name]}; or name another variable with --agent-env. Nothing was started",
+            f"it in, {_LOGINS[name]}; or name another variable with --agent-env. Nothing was "
+            "started",
         )
 
 

@@ -250,9 +250,7 @@ def _go_on(
     end: TaskEnd,
 ) -> None:
     if new != TaskOptions(None, None, False, False, False):
-        raise misuse(
-            "--continue", "the task has its check and its phases; leave those out"
-        )
+        raise misuse("--continue", "the task has its check and its phases; leave those out")
     session_id = _last_task(cli) if shortened is None else cli.own_id(shortened)
     manager, session = cli.load(session_id, manager=cli.keeping_manager())
     if session.workflow_type != "do":
