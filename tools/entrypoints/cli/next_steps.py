@@ -66,7 +66,8 @@ def _last_session(cli: Cli) -> SessionSummary | None:
     Raises:
         AgentForgeError: The configuration, the store or the session can't be read.
     """
-    page = cli.configuration and cli.manager().page(1)
+    _ = cli.configuration  # raises if it is invalid
+    page = cli.manager().page(1)
     if not page.sessions and page.unreadable:
         raise page.unreadable[0].error
     return page.sessions[0] if page.sessions else None

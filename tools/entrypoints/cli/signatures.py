@@ -117,8 +117,9 @@ def given(group: Any, *, without: tuple[str, ...] = ()) -> list[str]:
         without: Names of its fields that do not count.
     """
     found = []
-    for one in fields(type(group)):
-        hint, value = _hints(type(group))[one.name], getattr(group, one.name)
+    kind: Any = type(group)
+    for one in fields(kind):
+        hint, value = _hints(kind)[one.name], getattr(group, one.name)
         if one.name in without:
             continue
         if has(hint):

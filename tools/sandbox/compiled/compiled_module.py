@@ -214,8 +214,9 @@ def maker_of(cache: Path, what: str) -> Maker | None:
 
 def doing(cache: Path | None, *, metered: bool) -> str:
     """Say what a process that waits for the interpreter waits for, and about how much is done."""
-    makes = (BASELINE, TEMPLATE, COMPILING) if metered or not has_baseline() else _NOT_METERED
-    for what in makes if cache is not None else ():
+    if cache is None:
+        return "working"
+    for what in (BASELINE, TEMPLATE, COMPILING) if metered or not has_baseline() else _NOT_METERED:
         maker = maker_of(cache, what)
         if maker is not None:
             percent = maker.percent(what)
