@@ -3,8 +3,8 @@
     python -m benchmarks.idle_load [--seconds 30] [--workers 1,2,4]
 
 A PostgreSQL of its own is started as in `benchmarks.scale_out`; it waits for the disk. The workers
-are `agentforge worker` with its defaults, as many as asked for, in turn. What the measuring itself
-asks, two looks, is in it.
+are `agentforge fleet worker` with its defaults, as many as asked for, in turn. What the measuring
+itself asks, two looks, is in it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ has read the answer by then; both on the machine's monotonic clock. The referenc
 telling alone: no look at the answer, nobody who shares the connection. The candidates take turns in
 a random order.
 
-The store's tables must be there (`agentforge store migrate`); what is asked is deleted at the end.
+The store's tables must be there (`agentforge fleet store migrate`); what is asked is deleted at the
+end.
 """
 
 from __future__ import annotations

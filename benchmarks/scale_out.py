@@ -501,7 +501,7 @@ def _fleet(url: str, work: Workflow, sessions: int, *, idle: bool) -> float:
             if idle
             else [
                 *("agentforge_sessions.entrypoints.cli", "--store", url, "--base", str(fleet.base)),
-                *("worker", "--concurrency", "2", "--grace", "0"),
+                *("fleet", "worker", "--concurrency", "2", "--grace", "0"),
             ]
         )
         worker = subprocess.Popen([sys.executable, "-m", *command], stderr=subprocess.DEVNULL)

@@ -27,7 +27,7 @@ from tests.support.tracing import Receiver, values_of
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 WORK: Final = (
-    *("tdflow", "examples/specs/session-manager.yaml", "--component", "session_domain"),
+    *("run", "tdflow", "examples/specs/session-manager.yaml", "--component", "session_domain"),
     *("--agent", "recorded:examples/recordings/session_domain"),
 )
 PATIENCE_S: Final = 600.0

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An agent without a model that edits the files it stands in, as a plan says; the same each time.
 
-    agentforge tdflow spec.yaml --agent-mode edit --agent "python3 $PWD/editing_agent.py $PWD/plan.json"
+    agentforge run tdflow spec.yaml --agent-mode edit --agent "python3 $PWD/editing_agent.py $PWD/plan.json"
 
 The prompt is on standard input and the folder to work in is the current one, as for any agent that
 edits in place. The plan is a JSON object: for `red-1`, the first time that the phase is worked at

@@ -1,7 +1,7 @@
 """Takes the pictures of a session's report: `python docs/pictures/report_page.py`.
 
-A recorded agent develops a component in a temporary folder, `agentforge report` writes the page,
-and a real Chromium shows it. It needs the extra `dev` and Debian's `chromium`.
+A recorded agent develops a component in a temporary folder, `agentforge session report` writes the
+page, and a real Chromium shows it. It needs the extra `dev` and Debian's `chromium`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def main() -> None:
 
 def write_report(place: Path) -> Path:
     """Develop a component with the recorded agent, and write the page of that session."""
-    words = ("tdflow", str(SPECIFICATION), "--component", "session_domain")
+    words = ("run", "tdflow", str(SPECIFICATION), "--component", "session_domain")
     _agentforge(place, *words, "--agent", f"recorded:{RECORDING}", "--json")
     (session,) = json.loads(_agentforge(place, "list", "--json"))["sessions"]
     report = place / "report.html"
-    _agentforge(place, "report", session["session_id"], "--out", str(report))
+    _agentforge(place, "session", "report", session["session_id"], "--out", str(report))
     return report
 
 

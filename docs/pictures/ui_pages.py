@@ -141,7 +141,7 @@ def main() -> None:
 def develop(folder: Path) -> str:
     """Develop a component with the recorded agent; return its session."""
     command = Path(sys.executable).with_name("agentforge")
-    words = ("tdflow", str(SPECIFICATION), "--component", "session_domain")
+    words = ("run", "tdflow", str(SPECIFICATION), "--component", "session_domain")
     agent = ("--agent", f"recorded:{RECORDING}", "--json")
     subprocess.run([command, *words, *agent], cwd=folder, check=True, stdout=subprocess.DEVNULL)
     (session,) = (folder / ".agentforge" / "sessions").glob("session_*")

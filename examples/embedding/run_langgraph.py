@@ -53,7 +53,7 @@ def main() -> int:
     parser.add_argument(
         "--agent",
         default=f"recorded:{ROOT / 'examples' / 'recordings' / 'slugs'}",
-        help="as `agentforge spec --agent`",
+        help="as `agentforge run spec --agent`",
     )
     given = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))

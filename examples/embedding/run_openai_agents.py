@@ -63,7 +63,7 @@ def main() -> int:
     parser.add_argument(
         "--agent",
         default=f"recorded:{ROOT / 'examples' / 'recordings' / 'slugs'}",
-        help="who develops, as `agentforge tdflow --agent`",
+        help="who develops, as `agentforge run tdflow --agent`",
     )
     given = parser.parse_args()
     if not given.rehearse and "OPENAI_API_KEY" not in os.environ:

@@ -55,7 +55,7 @@ def develop(archive: Path, checkout: Path) -> int:
     git(checkout, "commit", "-q", "-m", "Begin")
     done = agentforge(
         checkout,
-        *("tdflow", HERE / "specification.yaml", "--repo", "."),
+        *("run", "tdflow", HERE / "specification.yaml", "--repo", "."),
         *("--gate", shlex.join(TESTS), "--agent", f"recorded:{HERE / 'recordings'}"),
     )
     if done == NO_JAIL:

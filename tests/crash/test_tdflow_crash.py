@@ -68,7 +68,7 @@ class Place:
         """Begin the session or go on with it, killing the command after `life_s` seconds."""
         agent = f"{sys.executable} {self.directory / 'agent.py'}"
         session = self.session
-        words = ["tdflow", str(self.directory / "spec.yaml"), "--agent", agent]
+        words = ["run", "tdflow", str(self.directory / "spec.yaml"), "--agent", agent]
         if session is not None:
             words = ["resume", session.name]
         worker = subprocess.Popen(

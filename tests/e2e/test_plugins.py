@@ -142,7 +142,7 @@ def test_a_repository_that_python_looks_in_adds_nothing(person: Person, installe
     try:
         done = person.agentforge("greet", "you", PYTHONPATH="")
         assert done.returncode == 2
-        assert "No such command 'greet'" in done.stderr
+        assert "there is no command 'greet'" in done.stderr
     finally:
         for name in ("agentforge_sample.py", "agentforge_sample-1.0.dist-info"):
             (person.folder / name).rename(installed / name)

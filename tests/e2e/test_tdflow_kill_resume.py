@@ -73,7 +73,7 @@ def test_work_that_was_killed_in_the_agent_and_in_the_gate_is_finished(tmp_path:
     base = tmp_path / "sessions"
     agent = f"{sys.executable} {tmp_path / 'agent.py'}"
 
-    worker = command(base, "tdflow", str(tmp_path / "spec.yaml"), "--agent", agent)
+    worker = command(base, "run", "tdflow", str(tmp_path / "spec.yaml"), "--agent", agent)
     gate = "temporary/agentforge-gate-*/workspace/tests/test_adder.py"
     kill_when(worker, lambda: list(tmp_path.glob(gate)))
     (session_id,) = SessionStore(base).list_sessions()

@@ -76,7 +76,7 @@ class Work:
     def begun(self) -> subprocess.Popen[bytes]:
         """A worker whose agent waits in green, when what it traced of red has arrived."""
         agent = f"{sys.executable} {self.folder / 'agent.py'}"
-        worker = self.worker("tdflow", str(self.folder / "spec.yaml"), "--agent", agent)
+        worker = self.worker("run", "tdflow", str(self.folder / "spec.yaml"), "--agent", agent)
         wait_until(
             lambda: "phase red" in self.names and (self.folder / "waited").exists(),
             patience_s=_PATIENCE_S,

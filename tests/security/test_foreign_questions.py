@@ -67,7 +67,7 @@ def test_they_are_in_no_list_and_can_not_be_read_waited_for_or_answered(clone: P
         lambda: sessions.reject_session(FIRST),
         lambda: sessions.store.read_record(FIRST),
     ):
-        with pytest.raises(QuestionNotAdopted, match=f"agentforge adopt {FIRST}"):
+        with pytest.raises(QuestionNotAdopted, match=f"agentforge session adopt {FIRST}"):
             use()
     assert sessions.came_with_repository() is not None
 
@@ -95,19 +95,23 @@ def test_a_folder_of_questions_that_is_a_submodule_is_not_mine(clone: Path) -> N
 def test_the_commands_say_so_once_and_adopting_makes_them_mine(
     clone: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for words in (["history"], ["history", FIRST], ["answer", FIRST, "--reject"]):
-        assert run(words) != 0 or words == ["history"]
+    for words in (
+        ["questions", "history"],
+        ["questions", "history", FIRST],
+        ["answer", FIRST, "--reject"],
+    ):
+        assert run(words) != 0 or words == ["questions", "history"]
         captured = capsys.readouterr()
         assert OVERRIDE not in captured.out + captured.err
         if words[0] == "history":
             assert captured.err.count("2 question sessions came with this repository") == 1
-    assert run(["adopt", FIRST]) == 2
+    assert run(["session", "adopt", FIRST]) == 2
     assert OVERRIDE in capsys.readouterr().out
-    assert run(["adopt", FIRST, "--yes"]) == 0
+    assert run(["session", "adopt", FIRST, "--yes"]) == 0
     sessions = QuestionSessions()
     assert [one.session_id for one in sessions.pending()] == [FIRST]
     capsys.readouterr()
-    assert run(["adopt", "--all", "--yes", "--json"]) == 0
+    assert run(["session", "adopt", "--all", "--yes", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["questions"]) == 1
     assert len(sessions.pending()) == 2
     assert sessions.came_with_repository() is None

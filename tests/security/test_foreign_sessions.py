@@ -97,7 +97,7 @@ def test_an_adopted_session_is_used_as_ones_own(
     tmp_path: Path, way: Way, talk_of: type[Conversation]
 ) -> None:
     project, session_id = brought(tmp_path, way)
-    assert agentforge(project, "adopt", session_id, "--yes") == 0
+    assert agentforge(project, "session", "adopt", session_id, "--yes") == 0
     assert session_id in talk_of(project).start()
 
 
@@ -105,7 +105,7 @@ def test_a_name_in_the_environment_adopts_nothing(tmp_path: Path) -> None:
     project, session_id = brought(tmp_path, copied)
     talk = Conversation(project)
     talk.environment = {"AGENTFORGE_SESSION": session_id}
-    with pytest.raises(Exception, match=f"agentforge adopt {session_id}"):
+    with pytest.raises(Exception, match=f"agentforge session adopt {session_id}"):
         talk.start()
 
 
@@ -181,9 +181,9 @@ async def test_no_tool_resource_or_prompt_shows_a_foreign_session(tmp_path: Path
             assert found.is_error, name
             answers.append(found)
         for part in ("session.yaml", "briefing", "report"):
-            with pytest.raises(mcp.MCPError, match="agentforge adopt"):
+            with pytest.raises(mcp.MCPError, match="agentforge session adopt"):
                 await client.read_resource(f"agentforge://sessions/{session_id}/{part}")
-        with pytest.raises(mcp.MCPError, match="agentforge adopt"):
+        with pytest.raises(mcp.MCPError, match="agentforge session adopt"):
             await client.get_prompt("take_up_session", one)
         assert not any("OVERRIDE" in answer.model_dump_json() for answer in answers)
         project.store.make_own(session_id)
@@ -197,21 +197,21 @@ async def test_no_tool_resource_or_prompt_shows_a_foreign_session(tmp_path: Path
     "words",
     [
         ["resume"],
-        ["retry"],
-        ["brief"],
+        ["session", "retry"],
+        ["session", "brief"],
         ["apply"],
-        ["fork", "--at", "1"],
-        ["rewind", "--to", "1", "--yes"],
+        ["session", "fork", "--at", "1"],
+        ["session", "rewind", "--to", "1", "--yes"],
     ],
-    ids=lambda words: words[0],
+    ids="-".join,
 )
 def test_what_would_run_or_show_a_foreign_session_names_the_command_that_adopts_it(
     tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     project, session_id = brought(tmp_path, copied)
-    assert agentforge(project, words[0], session_id, *words[1:]) == 10
+    assert agentforge(project, *words, session_id) == 10
     captured = capsys.readouterr()
-    assert f"agentforge adopt {session_id}" in captured.err
+    assert f"agentforge session adopt {session_id}" in captured.err
     assert "OVERRIDE" not in captured.out + captured.err
 
 
@@ -220,9 +220,14 @@ def test_a_foreign_session_is_not_submitted(
 ) -> None:
     project, session_id = brought(tmp_path, copied)
     before = project.store.session_path(session_id).read_bytes()
-    assert agentforge(project, "submit", "--session", session_id) == 2  # files have no workers
+    assert (
+        agentforge(project, "fleet", "submit", "--session", session_id) == 2
+    )  # files have no workers
     cli = Cli(base=project.store.base_path, output=Output(json=False, color=False))
-    with cli.opened, pytest.raises(SessionNotAdopted, match=f"agentforge adopt {session_id}"):
+    with (
+        cli.opened,
+        pytest.raises(SessionNotAdopted, match=f"agentforge session adopt {session_id}"),
+    ):
         submit_existing(cli, session_id)
     captured = capsys.readouterr()
     assert "OVERRIDE" not in captured.out + captured.err
@@ -240,7 +245,7 @@ def test_looking_works_and_says_that_the_session_is_not_adopted(
 
 def test_nothing_is_adopted_without_a_yes(tmp_path: Path) -> None:
     project, session_id = brought(tmp_path, copied)
-    assert agentforge(project, "adopt", session_id) == 2
+    assert agentforge(project, "session", "adopt", session_id) == 2
     assert not project.store.is_own(session_id)
 
 
@@ -250,7 +255,7 @@ def test_adopting_shows_what_the_session_is_and_would_run(
     project, session_id = brought(tmp_path, copied)
     workflow = project.store.session_directory(session_id) / "workflow.yaml"
     workflow.write_text("phases: [{name: red, script: \x1b[31mx.py}]\n")
-    assert agentforge(project, "adopt", session_id, "--yes") == 0
+    assert agentforge(project, "session", "adopt", session_id, "--yes") == 0
     shown = capsys.readouterr().out
     assert "x.py" in shown
     assert "SYSTEM OVERRIDE" in shown
@@ -270,13 +275,13 @@ def test_adopting_shows_the_command_that_would_be_run_and_hides_nothing(
     workflow = project.store.session_directory(session_id) / "workflow.yaml"
     workflow.write_text(f"# {'x' * 200}\n" * 500 + "phases: [{name: red, script: last.py}]\n")
     capsys.readouterr()
-    assert agentforge(project, "adopt", session_id, "--yes", "--json") == 0
+    assert agentforge(project, "session", "adopt", session_id, "--yes", "--json") == 0
     told = json.loads(capsys.readouterr().out)["adopted"][0]
     assert told["asks"] == (
         f"command {OVERRIDE}; it is given the network, the variable THE_TOKEN, the variable OTHER"
     )
     OwnSessions(project.store.base_path).remove([session_id])
-    assert agentforge(project, "adopt", session_id, "--yes") == 0
+    assert agentforge(project, "session", "adopt", session_id, "--yes") == 0
     shown = capsys.readouterr().out
     assert told["asks"] in shown.replace("\n", " ")
     assert "last.py" in shown
@@ -288,9 +293,9 @@ def test_a_copy_into_another_store_adopts_nothing_that_nobody_looked_at(
     project, session_id = brought(tmp_path, copied)
     mine = project.begin(goal="mine")
     there = SessionStore(tmp_path / "there")
-    words = ("store", "copy", str(project.store.base_path), str(there.base_path))
+    words = ("fleet", "store", "copy", str(project.store.base_path), str(there.base_path))
     assert agentforge(project, *words) == 1
-    assert f"agentforge adopt {session_id}" in capsys.readouterr().out
+    assert f"agentforge session adopt {session_id}" in capsys.readouterr().out
     assert list(there.list_sessions()) == [mine]
     assert agentforge(project, *words, "--adopt") == 0
     assert there.is_own(session_id)
@@ -301,7 +306,7 @@ def test_after_a_move_all_sessions_of_a_project_are_adopted_at_once(tmp_path: Pa
     first, second = project.begin(), project.begin()
     moved = Project(project.folder.rename(tmp_path / "moved"))
     assert not moved.store.is_own(first)
-    assert agentforge(moved, "adopt", "--all", "--yes") == 0
+    assert agentforge(moved, "session", "adopt", "--all", "--yes") == 0
     assert moved.store.is_own(first)
     assert moved.store.is_own(second)
 
@@ -315,7 +320,7 @@ def test_a_session_that_changed_since_it_was_shown_is_not_adopted(tmp_path: Path
         file.parent.mkdir(exist_ok=True)
         with file.open("a") as changed:
             changed.write("# other\n")
-        with pytest.raises(ChangedSinceShown, match=f"agentforge adopt {session_id}"):
+        with pytest.raises(ChangedSinceShown, match=f"agentforge session adopt {session_id}"):
             store.make_own(session_id, shown=shown)
         assert not store.is_own(session_id)
     shown = store.fingerprint(session_id)
@@ -335,7 +340,7 @@ def test_what_is_adopted_is_what_was_shown(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "agentforge_sessions.entrypoints.cli"),
-            *("--base", str(project.store.base_path), "adopt", session_id),
+            *("--base", str(project.store.base_path), "session", "adopt", session_id),
         ],
         stdin=theirs,
         stdout=theirs,
@@ -369,7 +374,7 @@ def test_sessions_that_a_clone_brought_are_found_and_adopted_where_they_are(
     SessionManager(mine).create()
     assert list(project.store.list_sessions()) == [session_id]
     assert run(["show", session_id]) == 3
-    assert run(["adopt", session_id, "--yes"]) == 0
+    assert run(["session", "adopt", session_id, "--yes"]) == 0
     captured = capsys.readouterr()
     assert "SYSTEM OVERRIDE" in captured.out  # it was shown
     assert f"agentforge --base {mine.where} list" in captured.err
@@ -406,11 +411,11 @@ def snapshots_that_name_a_program(tmp_path: Path, *, in_common: bool) -> tuple[P
 @pytest.mark.parametrize("in_common", [False, True])
 def test_no_program_runs_that_a_sessions_snapshots_name(tmp_path: Path, in_common: bool) -> None:
     project, session_id, mark = snapshots_that_name_a_program(tmp_path, in_common=in_common)
-    agentforge(project, "export", session_id, str(tmp_path / "out"))
+    agentforge(project, "session", "export", session_id, str(tmp_path / "out"))
     agentforge(project, "diff", session_id)
-    agentforge(project, "adopt", session_id, "--yes")
-    agentforge(project, "fork", session_id, "--at", "1")
-    agentforge(project, "rewind", session_id, "--to", "1", "--yes")
+    agentforge(project, "session", "adopt", session_id, "--yes")
+    agentforge(project, "session", "fork", session_id, "--at", "1")
+    agentforge(project, "session", "rewind", session_id, "--to", "1", "--yes")
     assert not mark.exists()
 
 
@@ -435,7 +440,7 @@ def test_no_git_reads_what_a_foreign_sessions_snapshots_name_outside(
         if named.exists():
             named.rename(outside / "former")
         named.symlink_to(outside)
-    for words in (("export", session_id, str(tmp_path / "out")), ("diff", session_id)):
+    for words in (("session", "export", session_id, str(tmp_path / "out")), ("diff", session_id)):
         capsys.readouterr()
         assert agentforge(project, *words) == 6
         assert "is not as a repository of snapshots is made" in capsys.readouterr().err

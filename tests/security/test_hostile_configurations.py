@@ -178,20 +178,29 @@ COMMANDS: Final = (
     ("run",),
     ("run", "--example", "hello", "--dry-run"),
     ("doctor",),
-    ("history",),
+    (
+        "questions",
+        "history",
+    ),
     ("questions",),
     ("webhooks", "list"),
     ("webhooks", "deliver"),
     ("prune", "--dry-run"),
-    ("tdflow", "spec.yaml"),
+    ("run", "tdflow", "spec.yaml"),
     ("resume", "nothing"),
     ("search", "word"),
-    ("worker",),
-    ("report", "nothing"),
-    ("store", "status"),
-    ("submit", "run", "--example", "hello"),
-    ("jobs",),
-    ("cleanup", "--dry-run"),
+    (
+        "fleet",
+        "worker",
+    ),
+    ("session", "report", "nothing"),
+    ("fleet", "store", "status"),
+    ("fleet", "submit", "--example", "hello"),
+    (
+        "fleet",
+        "jobs",
+    ),
+    ("prune", "--kind", "agent", "--dry-run"),
 )
 
 
@@ -259,7 +268,7 @@ def test_the_terminal_does_nothing_and_says_so_once(
     run: Run, clone: Path, trap: Trap, listener: Listener, tmp_path: Path
 ) -> None:
     """Nothing names the place of the questions, so the clone's own word would be taken."""
-    asked = ("ask", "Which?", "--option", "one", "--option", "two", "--no-wait")
+    asked = ("questions", "ask", "Which?", "--option", "one", "--option", "two", "--no-wait")
     run(clone, "agentforge", *asked, "--questions", ".agentforge/questions")
     assert_nothing_acted(trap, listener, clone, "questions")
 
@@ -333,7 +342,7 @@ def test_with_trust_a_command_connects_to_the_store(
 def test_with_trust_the_command_for_a_question_runs(run: Run, tmp_path: Path, trap: Trap) -> None:
     text = f"[notify]\non_question = {json.dumps(trap.command)}\n"
     clone = hostile_clone(tmp_path / "clone", text)
-    asked = ("ask", "Which?", "--option", "one", "--option", "two", "--no-wait")
+    asked = ("questions", "ask", "Which?", "--option", "one", "--option", "two", "--no-wait")
     run(clone, "agentforge", *asked)
     assert not trap.mark.exists()
     trusted(clone)

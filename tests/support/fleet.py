@@ -155,7 +155,14 @@ class WorkerProcess:
             "AGENTFORGE_BASE": str(base),
         }
         command = [
-            *(sys.executable, "-m", "agentforge_sessions.entrypoints.cli", "worker", "--json"),
+            *(
+                sys.executable,
+                "-m",
+                "agentforge_sessions.entrypoints.cli",
+                "fleet",
+                "worker",
+                "--json",
+            ),
             *("--heartbeat", str(heartbeat_s), *options),
         ]
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -111,7 +111,7 @@ class Fleet:
             *("--store", self.urls.get(number, self.url)),
             *("--base", str(self.bases.get(number, self.place / "sessions"))),
             *self.globals_,
-            *("worker", "--json", "--heartbeat", str(HEARTBEAT_S), *self.options),
+            *("fleet", "worker", "--json", "--heartbeat", str(HEARTBEAT_S), *self.options),
         ]
         with (self.place / f"worker-{number}.log").open("ab") as log:
             self._workers[number] = subprocess.Popen(

@@ -20,7 +20,8 @@ import pytest
 from attrs import frozen
 
 _FETCH_S: Final = 240.0
-_CACHE: Final = Path(tempfile.gettempdir()) / f"agentforge-test-packages-{os.geteuid()}"
+CACHE: Final = Path(tempfile.gettempdir()) / f"agentforge-test-packages-{os.geteuid()}"
+"""Where what was fetched is kept for later runs."""
 
 
 @frozen
@@ -39,10 +40,10 @@ class IndexPackage:
 
     def fetched(self) -> Path:
         """Return the file; the first test on a machine fetches it."""
-        place = _CACHE / self.file
+        place = CACHE / self.file
         if not self._is_at(place):
-            _CACHE.mkdir(mode=0o700, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=_CACHE) as folder:
+            CACHE.mkdir(mode=0o700, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=CACHE) as folder:
                 self._fetch(Path(folder))
                 if not self._is_at(Path(folder) / self.file):
                     pytest.skip(f"{self.requirement} of this machine's index is another file")

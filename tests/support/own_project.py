@@ -99,6 +99,7 @@ class OwnProject:
         document.write_text(specification)
         agent = _recordings(scratch, steps) if mode == "answer" else _editing_agent(scratch, steps)
         outcome = self.agentforge(
+            "run",
             "tdflow",
             document,
             *("--repo", "."),

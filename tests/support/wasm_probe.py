@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from wasmtime import wat2wasm
+
 from agentforge_sessions.sandbox.host.engine.clock import TurnClock
 from agentforge_sessions.sandbox.host.engine.engine import MOST_FUEL, Program
 from agentforge_sessions.sandbox.host.engine.loaded_engine import the_engine
@@ -129,7 +131,9 @@ def probe_program() -> Program:
     """The module, compiled once for the process."""
     if not _programs:
         engine = the_engine()
-        _programs.append(Program(engine, engine.compile(_text()), FUNCTIONS, errno_of))
+        _programs.append(
+            Program(engine, engine.compile(bytes(wat2wasm(_text()))), FUNCTIONS, errno_of)
+        )
     return _programs[0]
 
 

@@ -17,10 +17,11 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["
 CONTRACTS: list[dict[str, Any]] = PROJECT["importlinter"]["contracts"]
 WITHOUT_ROLES = {
     "entrypoints.cli.commands",
-    "entrypoints.cli.commands.people",
+    "entrypoints.cli.commands.questions",
+    "entrypoints.cli.commands.fleet",
     "entrypoints.cli.commands.prune",
     "entrypoints.cli.commands.sandbox",
-    "entrypoints.cli.commands.sessions",
+    "entrypoints.cli.commands.session",
     "entrypoints.cli.commands.setup",
     "entrypoints.cli.commands.work",
 }

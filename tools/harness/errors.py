@@ -208,7 +208,7 @@ class SessionNotAdopted(HarnessError, kind=ErrorKind.PERSON_NEEDED):
 
     message = """session {session_id} in {where} was not made by you on this machine, or its folder
     was moved. Nothing of it was run or shown to an agent, and nothing was changed. Look at it with
-    `agentforge show {session_id}`; a person makes it theirs with `agentforge adopt
+    `agentforge show {session_id}`; a person makes it theirs with `agentforge session adopt
     {session_id}`."""
     session_id: str
     where: str
@@ -218,7 +218,7 @@ class ChangedSinceShown(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
     """A session to adopt differs from what the person was shown; it was not marked."""
 
     message = """session {session_id} in {where} has changed since it was shown, so it was not made
-    yours, and nothing was changed. Look at it again: `agentforge adopt {session_id}`."""
+    yours, and nothing was changed. Look at it again: `agentforge session adopt {session_id}`."""
     session_id: str
     where: str
 

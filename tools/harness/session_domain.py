@@ -269,8 +269,8 @@ class SessionContext:
     def to_dict(self) -> dict[str, Any]:
         """Return the session as a new dict of JSON values, with the field names of its file.
 
-        It conforms to the published schema (`agentforge schema`); `session_from_dict` reads it.
-        Fields that a newer version wrote into the file are not included.
+        It conforms to the published schema (`agentforge session schema`); `session_from_dict` reads
+        it. Fields that a newer version wrote into the file are not included.
         """
         version = f"{SCHEMA_VERSION}.{max(self.schema_minor, OWN_DATA_MINOR)}"
         fields = {one.name: as_json(one, getattr(self, one.name)) for one in SESSION}

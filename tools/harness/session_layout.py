@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-KIND: Final = "harness"
+KIND: Final = "agent"
 """The kind of these sessions, among all that can be pruned."""
 DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
 SESSION_FILE: Final = "session.yaml"

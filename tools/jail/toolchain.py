@@ -19,6 +19,7 @@ from typing import Final
 
 from attrs import frozen
 
+from .command_programs import SHIMS
 from .errors import CommandMissing
 from .policy import JailPolicy
 from .walls.system_folders import SystemView, is_of_the_system
@@ -47,7 +48,7 @@ class Toolchain:
 
 
 def find_program(name: str, search: str) -> Path:
-    """Return a program's path, which may be a link.
+    """Return a program's path, which may be a link; behind pyenv's stand-in, the one it starts.
 
     Args:
         name: Its name or absolute path.
@@ -59,7 +60,20 @@ def find_program(name: str, search: str) -> Path:
     found = shutil.which(name, path=search)
     if found is None or not os.path.isabs(found):
         raise CommandMissing(name, search)
-    return Path(found)
+    return _behind_pyenv(Path(found)) or Path(found)
+
+
+def _behind_pyenv(program: Path) -> Path | None:
+    """Return the program of the version that this person has chosen, if it is a stand-in's."""
+    root = program.parent.parent
+    try:
+        chosen = os.environ.get("PYENV_VERSION") or (root / "version").read_text()
+    except (OSError, ValueError):
+        return None
+    versions = (root / "versions" / one for one in re.split(r"[:\s]+", chosen.strip()))
+    found = (one / "bin" / program.name for one in versions)
+    named = program.parent.name == SHIMS
+    return next((one for one in found if named and one.is_file()), None)
 
 
 def shown_path(policy: JailPolicy) -> Iterator[str]:

@@ -105,7 +105,7 @@ class Candidate:
     """A session that could be removed, as far as it is known.
 
     Attributes:
-        kind: What it is: "sandbox", "harness" or "questions".
+        kind: What it is: "sandbox", "agent" or "questions".
         session_id: Its id, which is its directory's name.
         dated_at: When it was last used, or ended; aware.
         version: Identifies the content it was dated by; a different version means it changed.

@@ -126,7 +126,7 @@ class PruneSource(Protocol):
 
     @property
     def kind(self) -> str:
-        """The kind's name: "sandbox", "harness" or "questions"."""
+        """The kind's name: "sandbox", "agent" or "questions"."""
         ...
 
     @property

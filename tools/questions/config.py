@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 
 from attrs import evolve, field, fields, frozen
 
-from ..base.data_folder import folder_apart
+from ..base.data_folder import find_data_folder, folder_apart, project_folder
 from ..base.files import FileSystem
 from ..base.reading.fields import Fields
 from ..base.settings.configuration_file import (
@@ -151,7 +151,8 @@ def load_config(
     Args:
         path: The file; by default the one that AGENTFORGE_CONFIG names, else
             `.agentforge/config.toml` in the working directory or, where that is a folder of a
-            project, in the project's. A file that was named must exist.
+            project, in the project's. A file that was named must exist. A repository without
+            `.agentforge` gets no directory: its questions are in the person's folder for it.
         environment: The environment variables.
         fs: The file system.
 
@@ -173,6 +174,9 @@ def load_config(
         if inside.is_symlink() or inside.parent.is_symlink():  # no link redirects questions
             apart = folder_apart(Path.cwd() / file.root, environment) / DEFAULT_BASE_DIR.name
             return evolve(config, directory=apart)
+        project = project_folder(Path.cwd(), environment)
+        if project is not None and find_data_folder(Path.cwd()) is None:  # as the sessions are
+            return evolve(config, directory=project / DEFAULT_BASE_DIR.name)
     if file.above:
         return evolve(config, directory=file.root / (config.directory or DEFAULT_BASE_DIR))
     return config

@@ -57,8 +57,8 @@ class QuestionNotAdopted(QuestionError, kind=ErrorKind.PERSON_NEEDED):
     """A question session came with a repository: no program of this person asked it."""
 
     message = """question session {session_id} in {where} came with this repository: Git tracks its
-    files{since}. It was not used, and nothing was changed. `agentforge adopt {session_id}` shows
-    it, and makes it yours."""
+    files{since}. It was not used, and nothing was changed. `agentforge session adopt {session_id}`
+    shows it, and makes it yours."""
     session_id: str
     where: str
     changed: bool = False

@@ -119,7 +119,7 @@ def _line(option: Option) -> str:
 
 
 def format_submission(
-    session_id: str, question_count: int, *, command: str = "agentforge ask --wait-for"
+    session_id: str, question_count: int, *, command: str = "agentforge questions ask --wait-for"
 ) -> str:
     """Return the text for questions that were asked without waiting.
 

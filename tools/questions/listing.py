@@ -49,7 +49,7 @@ class SessionListing:
         self._sleep = sleep
         self._read: dict[str, tuple[Hashable, QuestionSession | QuestionError]] = {}
         self._logged: set[str] = set()
-        self._mutex = threading.Lock()  # for the cache; never held while the disk is read
+        self._mutex = threading.Lock()  # for both; never held while the disk is read
 
     def read_all(
         self, signatures: Mapping[str, Hashable]
@@ -82,10 +82,12 @@ class SessionListing:
             left = {name: one for name, one in signed.items() if one is not None}
             for name in signed.keys() - left.keys():
                 found.pop(name, None)
-        for name, one in found.items():
-            if isinstance(one, QuestionError) and name not in self._logged:
-                self._logged.add(name)
-                _log.warning("question.unreadable", session_id=name, error=str(one))
+        unreadable = {name: one for name, one in found.items() if isinstance(one, QuestionError)}
+        with self._mutex:
+            new = unreadable.keys() - self._logged
+            self._logged |= new
+        for name in sorted(new):
+            _log.warning("question.unreadable", session_id=name, error=str(unreadable[name]))
         self._forget_all_but(signatures.keys())
         return {name: found[name] for name in signatures if name in found}
 

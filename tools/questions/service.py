@@ -465,7 +465,7 @@ class QuestionSessions:
             return None
         return (
             f"{counted(count, 'question session')} came with this repository, in {self.where}, and "
-            "can't be answered: `agentforge adopt --all` shows them, and makes them yours"
+            "can't be answered: `agentforge session adopt --all` shows them, and makes them yours"
         )
 
     def status_of(self, session: QuestionSession) -> SessionStatus:

@@ -231,7 +231,7 @@ def base_files(base: Base, user: UserRepository) -> Iterator[Path]:
 
 
 def _check_out(repository: SnapshotRepository, base: Base, user: UserRepository) -> None:
-    uncommitted = _uncommitted(user, base.commit) if base.with_uncommitted else ()
+    uncommitted = uncommitted_paths(user, base.commit) if base.with_uncommitted else ()
 
     def overlay(folder_fd: int) -> None:
         _copy_over(repository.fs, Path(base.work_tree), uncommitted, folder_fd)
@@ -249,7 +249,7 @@ def _check_out(repository: SnapshotRepository, base: Base, user: UserRepository)
             raise BaseUnavailable(base.commit, error.output or str(error)) from error
 
 
-def _uncommitted(user: UserRepository, commit: str) -> Sequence[bytes]:
+def uncommitted_paths(user: UserRepository, commit: str) -> Sequence[bytes]:
     """Return the paths that differ in content from the base in the checkout, ignored ones aside."""
     changed = user.run(
         *("diff-index", "-z", "--name-only", "--no-renames", commit),

@@ -38,7 +38,11 @@ if TYPE_CHECKING:
         WorkspaceBusy as WorkspaceBusy,
         WorkspaceError as WorkspaceError,
     )
-    from .interpreters.runtime import prepare as prepare, runtime_info as runtime_info
+    from .interpreters.runtime import (
+        announced as announced,
+        prepare as prepare,
+        runtime_info as runtime_info,
+    )
     from .policy import ExecutionPolicy as ExecutionPolicy
     from .prune_target import (
         SandboxTarget as SandboxTarget,
@@ -88,7 +92,7 @@ else:
             "compiled.status": "RuntimeInfo",
             "workspaces.workspace": "open_workspace_file",
             "result": "SandboxResult Trap",
-            "interpreters.runtime": "prepare runtime_info",
+            "interpreters.runtime": "announced prepare runtime_info",
             "sandbox": "BaseSandbox Sandbox create_sandbox",
             "executor": "RuntimeType",
             "session_workspaces.session_deletion": "delete_session_workspace",

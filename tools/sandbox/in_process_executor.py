@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from .errors import SandboxClosed
+from .errors import SandboxClosed, SandboxUnavailable
 from .executor import Execution, SandboxSettings, execution_metadata
 from .guest.guest_streams import GuestStreams
 from .host.engine.held_signals import SIGNALS
@@ -203,6 +203,11 @@ class InProcessExecutor:
                     for_itself=bool(policy.mounts),
                 )
             )
+            if request.is_metered and not lent.interpreter.metered:
+                raise SandboxUnavailable(
+                    "the interpreter that keeps this sandbox's variables counts no fuel",
+                    "close the sandbox first, or name the fuel in its policy",
+                )
             return self._run(execution, services, lent)
 
     def _mount(self, held: contextlib.ExitStack, cache: Path | None) -> dict[str, ServedDirectory]:

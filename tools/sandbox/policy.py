@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .read_only_mount import ReadOnlyMount
 
 MAX_FUEL: Final = (1 << 63) - 1
+DEFAULT_FUEL: Final = 1_000_000_000_000
 MAX_DEADLINE_S: Final = 86_400.0
 MAX_MOUNTS: Final = 16
 
@@ -171,7 +172,9 @@ class ExecutionPolicy:
 
     Attributes:
         fuel_budget: WebAssembly instructions the guest may execute, 1 to 2**63 - 1. The default
-            is about what the default deadline allows; see `docs/sandbox.md` for measurements.
+            is about what the default deadline allows; see `docs/sandbox.md` for measurements. Any
+            other value waits for the optimised interpreter: the baseline compiler's code counts
+            nothing, so that only deadlines end it.
         deadline_s: Wall-clock seconds the guest may run, above 0 and at most 86400. Preparing the
             runtime and comparing the workspace are not counted.
         memory_bytes: The most linear memory the guest may hold, in bytes, 64 MiB to 4 GiB.
@@ -202,7 +205,7 @@ class ExecutionPolicy:
         InvalidPolicy: One or more values are refused; `.faults` names each of them.
     """
 
-    fuel_budget: int = 1_000_000_000_000
+    fuel_budget: int = DEFAULT_FUEL
     deadline_s: float = 60.0
     memory_bytes: int = 1 << 30
     output_bytes: int = 4 << 20

@@ -13,6 +13,7 @@ from .errors import InvalidExecution
 from .guest.guest_code import GuestScript
 from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 from .policy import (
+    DEFAULT_FUEL,
     MAX_FUEL,
     ExecutionPolicy,
     integer_fault,
@@ -60,6 +61,11 @@ class Request(NamedTuple):
     deadline_s: float
     fuel: int
     callbacks: Mapping[str, Callable[[str], object]]
+
+    @property
+    def is_metered(self) -> bool:
+        """Whether its fuel must be counted: it is not the default."""
+        return self.fuel != DEFAULT_FUEL
 
 
 def checked_request(

@@ -223,7 +223,7 @@ class Sandbox:
         """Run a request while holding the workspace."""
         if self._closed:
             raise SandboxClosed(self._workspace)
-        cache = ensure_ready()
+        cache = ensure_ready(metered=request.is_metered, stop=stop)
         wait = self._settings.busy_timeout_s
         wait = self._policy.deadline_s if wait is None else wait
 

@@ -1,10 +1,12 @@
-"""The built-in workflows: SPEC writes a component specification, TDFLOW builds the component."""
+"""The built-in workflows: SPEC writes a specification, TDFLOW builds it, DO does a task."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from .workflow import CODE, TESTS, FileGroup, Gate, Phase, Workflow
+from attrs import evolve
+
+from .workflow import ANYTHING, CODE, TESTS, FileGroup, Gate, Phase, Workflow
 
 _TDFLOW_ROLE: Final = """\
 You are a senior engineer who develops one component test first. You follow the specification to the
@@ -69,7 +71,7 @@ needs it. You ask what only that person can decide, and decide the rest yourself
 precise enough that two engineers who never met build components that can replace each other."""
 
 _SPEC_FORM: Final = """\
-The specification is one YAML document in this form (docs/spec-format.md):
+The specification is one YAML document in this form (docs/workflows.md):
 
 schema_version: 1
 metadata: {spec_id: small-words, title: …, version: "1.0.0", status: draft}
@@ -168,6 +170,73 @@ document of requirements the answers stand under open_questions, as question and
     ],
 )
 """Intake, clarify, analyze, draft, validate, approve."""
+
+_TASK_ROLE: Final = """\
+You are a senior engineer who does one task in a project that others maintain. You read before you
+write, change what the task needs and nothing besides, and write in the manner of the code around
+it. What the task leaves open you decide as the project would, and say so at the end."""
+
+_PLAN: Final = Phase(
+    name="plan",
+    mode="ask the person what only they can decide, then plan",
+    prompt="""\
+Read what the task is about. Ask the person what is unclear and would change the result, in one
+block of questions, each with two to four options and what choosing it means. Where the answers are
+here already, or nothing is unclear, write the plan: what you are going to change and where, what
+you decided with the reason, and how it is tested.""",
+    gate=Gate(kind="plan"),
+    budget_share=0.5,
+)
+
+_FAILING_TEST: Final = Phase(
+    name="red",
+    mode="write a failing test",
+    prompt="""\
+Write the tests of what the task asks for, where the project has its tests and in their manner, and
+nothing else. Each new test has to fail now, because what it tests does not exist yet.""",
+    writes=["project"],
+    gate=Gate(kind="tests_fail"),
+    budget_share=0.5,
+)
+
+_TASK: Final = Phase(
+    name="work",
+    mode="do the task",
+    prompt="""\
+Do the task, whole: the code, and its tests and documentation where the project has such. Leave no
+file behind that does not belong to the project. End with a summary of a few lines.""",
+    writes=["project"],
+    gate=Gate(kind="tests_pass"),
+)
+
+UNCHECKED: Final = Gate(kind="unchecked")
+"""The check of a task that has none."""
+
+
+def task_workflow(check: Gate, *, plan: bool = False, tests_first: bool = False) -> Workflow:
+    """Return DO: an agent does a task in a repository, and a check judges each of its tries.
+
+    Args:
+        check: The command that judges, as a gate of kind `tests_pass`; or `UNCHECKED`.
+        plan: Whether a phase before asks the person what only they can decide, and plans.
+        tests_first: Whether a phase before writes a test, which has to fail and is fixed then.
+
+    Raises:
+        InvalidWorkflow: The command can't be used, or tests come first and nothing checks them.
+    """
+    red = evolve(_FAILING_TEST, gate=evolve(check, kind="tests_fail"))
+    work = evolve(_TASK, gate=evolve(check, tests_unchanged=tests_first))
+    return Workflow(
+        name="do",
+        workflow_type="do",
+        role=_TASK_ROLE,
+        goal="Do a task.",
+        token_budget=500_000,
+        groups=[FileGroup(name="project", paths=[ANYTHING])],
+        phases=[*([_PLAN] if plan else []), *([red] if tests_first else []), work],
+        agent_mode="edit",
+    )
+
 
 BUILT_IN: Final = {"tdflow": TDFLOW, "spec": SPEC}
 """The built-in workflows by name."""

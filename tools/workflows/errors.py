@@ -59,8 +59,8 @@ class AttemptsExhausted(HarnessError):
     """A phase failed as often as its workflow allows."""
 
     message = """phase {phase!r} of session {session_id} failed at attempt {attempts}, and its
-    workflow allows {max_attempts}. The session stays paused with all it has; `agentforge retry
-    {session_id}` begins another attempt all the same."""
+    workflow allows {max_attempts}. The session stays paused with all it has; `agentforge session
+    retry {session_id}` begins another attempt all the same."""
     session_id: str
     phase: str
     attempts: int
@@ -71,8 +71,8 @@ class BudgetTooSmall(BudgetExceeded, kind=ErrorKind.BUDGET):
     """The remaining budget does not cover the session's next phase."""
 
     message = """phase {phase!r} of session {session_id} needs {required:,} tokens and {remaining:,}
-    are left. The session stays paused with all it has; `agentforge budget {session_id} --extend
-    {missing}` makes it enough, then resume."""
+    are left. The session stays paused with all it has; `agentforge session budget {session_id}
+    --extend {missing}` makes it enough, then resume."""
     phase: str
     missing: int = 0
     """How much the budget must be extended, in tokens; more than the difference if the phase
@@ -96,8 +96,8 @@ class TestsContested(HarnessError, kind=ErrorKind.PERSON_NEEDED):
 
     __test__ = False
     message = """phase {phase!r} of session {session_id} contests {tests:,}, and nothing goes on
-    before a person decides. Nothing was changed; `agentforge retry {session_id} --from {back_to}`
-    has the tests written again, `agentforge retry {session_id}` keeps them."""
+    before a person decides. Nothing was changed; `agentforge session retry {session_id} --from
+    {back_to}` has the tests written again, `agentforge session retry {session_id}` keeps them."""
     session_id: str
     phase: str
     tests: Sequence[str]

@@ -265,6 +265,8 @@ class Job:
     def refusal(self, phase: Phase, path: str) -> str | None:
         """Return why a phase may not write a path, or None."""
         allowed = self.writable(phase)
+        if ".git" in path.lower().split("/"):
+            return f"{path!r} is git's own"
         is_test = self.component is not None and is_test_path(self.component, path)
         if is_in_any(path, allowed) and (not is_test or TESTS in phase.writes or path in allowed):
             return None

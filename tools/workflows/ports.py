@@ -57,6 +57,15 @@ class RunObserver:
     def gate_started(self, phase: Phase) -> None:
         """Observe that the gate of an agent's phase is about to judge."""
 
+    def base_judged(self, phase: Phase, *, said: str, failed: bool) -> None:
+        """Observe what the gates' commands reported before anything was written.
+
+        Args:
+            phase: The first phase.
+            said: The report in words.
+            failed: Whether a command failed, though not for want of tests.
+        """
+
     def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
         """Observe that a verdict is recorded.
 

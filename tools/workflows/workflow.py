@@ -34,6 +34,8 @@ CODE: Final = "code"
 """The file group of the component's main file."""
 TESTS: Final = "tests"
 """The file group of the component's tests."""
+ANYTHING: Final = "**"
+"""The path of a file group that has every file of the workspace."""
 
 GATES: Final = {
     "tests_fail": "the new tests are collected, run, and fail because the component is missing",
@@ -43,6 +45,8 @@ GATES: Final = {
     "specification": "the specification has no fault",
     "approval": "a person approves",
     "script": "the workflow's own Python code ends with exit code 0",
+    "plan": "the agent says what it is going to do, and changes no file",
+    "unchecked": "the agent changed something; nothing is checked",
 }
 """The kinds of gates, with the condition under which each passes."""
 TEST_GATES: Final = frozenset({"tests_fail", "tests_pass", "suite"})
@@ -374,7 +378,8 @@ def agent_phase_faults(
         ]
         if phase.on_failure is not None and phase.on_failure not in names[:index]:
             found.append(f"on_failure: {phase.on_failure!r} is no earlier phase")
-        if phase.prompt is not None and not phase.writes:
+        plans = phase.gate.kind == "plan" if isinstance(phase.gate, Gate) else False
+        if phase.prompt is not None and not phase.writes and not plans:
             found.append("writes: an agent that is asked has to be allowed to write something")
         if phase.prompt is None and phase.writes:
             found.append("prompt: is missing, and the phase writes files")

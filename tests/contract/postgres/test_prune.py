@@ -381,4 +381,4 @@ def test_the_fleets_prune_needs_the_address_of_its_store_alone(
     assert fleet.store.list_sessions() == [recent]
     assert not (base / old).exists()
     (archive,) = archives.glob("*.tar.zst")
-    assert archive.name.startswith(f"harness-{old}-")
+    assert archive.name.startswith(f"agent-{old}-")

@@ -182,8 +182,8 @@ def test_programs_may_not_give_themselves_more(fresh: Database, role: str) -> No
 
 def test_the_command_gives_the_rights_and_says_so(fresh: Database, role: str) -> None:
     with capturing() as written:
-        assert run(["--store", fresh.url, "store", "migrate", "--role", role]) == 0
+        assert run(["--store", fresh.url, "fleet", "store", "migrate", "--role", role]) == 0
     assert f"gave {role} the rights of programs" in written.getvalue()
     with capturing() as written:
-        assert run(["--store", as_role(fresh, role), "store", "status", "--json"]) == 0
+        assert run(["--store", as_role(fresh, role), "fleet", "store", "status", "--json"]) == 0
     assert json.loads(written.getvalue())["usable"]

@@ -31,7 +31,9 @@ def test_migrations_are_numbered_from_one_without_a_gap() -> None:
 
 
 def test_an_empty_database_is_refused_with_what_to_do(empty: Database) -> None:
-    with pytest.raises(StoreNotMigrated, match=r"agentforge --store .* store migrate") as refused:
+    with pytest.raises(
+        StoreNotMigrated, match=r"agentforge --store .* fleet store migrate"
+    ) as refused:
         require_migrated(empty)
     assert (refused.value.found, refused.value.needed) == (0, len(migrations()))
 

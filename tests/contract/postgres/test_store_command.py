@@ -1,4 +1,4 @@
-"""The command line on a database: `agentforge store …`, and `--store` for the other commands."""
+"""The command line on a database: `agentforge fleet store …`, and `--store` for others."""
 
 from __future__ import annotations
 
@@ -64,20 +64,23 @@ def with_password(url: str) -> str:
 
 
 def test_a_database_is_migrated_once_and_then_ready(on_empty: OnStore) -> None:
-    planned = on_empty("store", "migrate", "--dry-run", "--json")
+    planned = on_empty("fleet", "store", "migrate", "--dry-run", "--json")
     assert (planned.code, planned.document["dry_run"]) == (0, True)
-    assert on_empty("store", "status").code == 1
-    done = on_empty("store", "migrate", "--json")
+    assert on_empty("fleet", "store", "status").code == 1
+    done = on_empty("fleet", "store", "migrate", "--json")
     assert done.document["migrations"] == planned.document["migrations"]
     assert [one["number"] for one in done.document["migrations"]] == list(range(1, LAST + 1))
-    again = on_empty("store", "migrate")
+    again = on_empty("fleet", "store", "migrate")
     assert again.code == 0
     assert "has all the tables" in again.out
     assert on_empty("list").code == 0
 
 
 def test_a_migration_says_what_ran(on_empty: OnStore) -> None:
-    planned, done = on_empty("store", "migrate", "--dry-run"), on_empty("store", "migrate")
+    planned, done = (
+        on_empty("fleet", "store", "migrate", "--dry-run"),
+        on_empty("fleet", "store", "migrate"),
+    )
     assert planned.out.splitlines()[0] == "would run  0001 tables"
     assert done.out.splitlines()[0] == "ran  0001 tables"
     assert done.out.splitlines()[-1].endswith("is ready.")
@@ -94,14 +97,14 @@ def test_what_a_newer_program_migrated_is_refused(agentforge: CommandLine, fresh
     with fresh.connection() as connection:
         connection.execute("insert into agentforge.migrations (number, name) values (999, 'new')")
     newer = OnStore(agentforge, fresh.url)
-    for command in (("list",), ("store", "migrate")):
+    for command in (("list",), ("fleet", "store", "migrate")):
         refused = newer(*command)
         assert refused.code == 6
         assert "Install the release that migrated it" in refused.err
-    status = newer("store", "status", "--json")
+    status = newer("fleet", "store", "status", "--json")
     assert status.code == 1
     assert (status.document["migration"], status.document["needed"]) == (999, LAST)
-    assert "install the release that did" in newer("store", "status").out
+    assert "install the release that did" in newer("fleet", "store", "status").out
 
 
 @pytest.fixture
@@ -115,7 +118,7 @@ def stranger(server: PostgresServer, empty: Database) -> Iterator[str]:
 
 
 def test_a_role_that_may_not_create_is_told_so(agentforge: CommandLine, stranger: str) -> None:
-    refused = OnStore(agentforge, stranger)("store", "migrate")
+    refused = OnStore(agentforge, stranger)("fleet", "store", "migrate")
     assert refused.code == 8
     assert "does not allow this role to do that: permission denied for database" in refused.err
     assert "Grant it the right" in refused.err
@@ -138,21 +141,28 @@ def test_a_role_that_reads_and_writes_leads_sessions(
 ) -> None:
     """What needs a role that may create is the migration alone."""
     on_store = OnStore(agentforge, worker)
-    assert on_store("store", "status").code == 0
+    assert on_store("fleet", "store", "status").code == 0
     assert on_store("run", workflow).code == 0
     (one,) = on_store("list", "--json").document["sessions"]
-    for command in (("show",), ("report", "-o", "-"), ("checkpoints",)):
+    for command in (
+        ("show",),
+        ("session", "report", "-o", "-"),
+        (
+            "session",
+            "checkpoints",
+        ),
+    ):
         assert on_store(*command, one["session_id"]).code == 0
     on_store.run.later(days=100)
-    assert on_store("cleanup", "--yes").code == 0
+    assert on_store("prune", "--kind", "agent", "--yes").code == 0
     assert on_store("list", "--json").document["sessions"] == []
-    planned = on_store("store", "migrate")
+    planned = on_store("fleet", "store", "migrate")
     assert (planned.code, "has all the tables" in planned.out) == (0, True)
 
 
 def test_files_have_no_tables(agentforge: CommandLine, tmp_path: Path) -> None:
     for given in ((), ("--store", str(tmp_path))):
-        refused = agentforge(*given, "store", "migrate")
+        refused = agentforge(*given, "fleet", "store", "migrate")
         assert refused.code == 2
         assert "names no database" in refused.err
 
@@ -168,23 +178,23 @@ def begin(database: Database, session_id: str = ONE) -> SessionContext:
 
 def test_the_status_of_a_database(on_store: OnStore, database: Database) -> None:
     begin(database)
-    found = on_store("store", "status", "--json").document
+    found = on_store("fleet", "store", "status", "--json").document
     assert found["store"] == database.name
     assert (found["migration"], found["needed"], found["usable"]) == (LAST, LAST, True)
     assert found["sessions"] == {"active": 1}
     assert found["size_bytes"] > 10_000
     assert found["server"].startswith("18")
     assert found["pooled"] is False
-    shown = on_store("store", "status").out
+    shown = on_store("fleet", "store", "status").out
     assert f"migration {LAST} of {LAST}" in shown
     assert "1 active" in shown
 
 
 def test_the_status_of_files(agentforge: CommandLine) -> None:
     agentforge.new()
-    found = agentforge("store", "status", "--json").document
+    found = agentforge("fleet", "store", "status", "--json").document
     assert (found["kind"], found["sessions"]) == ("files", {"active": 1})
-    assert "1 active" in agentforge("store", "status").out
+    assert "1 active" in agentforge("fleet", "store", "status").out
 
 
 # ------------------------------------------------------------------------------------------ copy
@@ -195,18 +205,20 @@ def test_sessions_are_copied_there_and_back(
 ) -> None:
     first, second = agentforge.new(), agentforge.new()
     back = tmp_path / "back"
-    done = agentforge("store", "copy", agentforge.base, database.url, "--json")
+    done = agentforge("fleet", "store", "copy", agentforge.base, database.url, "--json")
     assert done.code == 0
     assert done.document["copied"] == sorted([first, second])
     assert done.document["to"] == database.name
-    shown = agentforge("store", "copy", database.url, f"file://{back}")
+    shown = agentforge("fleet", "store", "copy", database.url, f"file://{back}")
     assert shown.code == 0
     assert "2 sessions copied" in shown.out
     assert "Workspaces" in shown.out
     for one in (first, second):
         former = (agentforge.base / one / SESSION_FILE).read_bytes()
         assert (back / one / SESSION_FILE).read_bytes() == former
-    again = agentforge("store", "copy", database.url, back, "--session", first[-6:], "--json")
+    again = agentforge(
+        "fleet", "store", "copy", database.url, back, "--session", first[-6:], "--json"
+    )
     assert again.document["already_there"] == [first]
 
 
@@ -215,15 +227,17 @@ def test_what_is_left_is_named_and_the_exit_code_says_so(
 ) -> None:
     first, second = agentforge.new(), agentforge.new()
     begin(database, first)
-    planned = agentforge("store", "copy", agentforge.base, database.url, "--dry-run", "--json")
-    done = agentforge("store", "copy", agentforge.base, database.url, "--json")
+    planned = agentforge(
+        "fleet", "store", "copy", agentforge.base, database.url, "--dry-run", "--json"
+    )
+    done = agentforge("fleet", "store", "copy", agentforge.base, database.url, "--json")
     assert planned.code == done.code == 1
     for found in (planned.document, done.document):
         assert found["copied"] == [second]
         assert [(one["session_id"], one["type"]) for one in found["left"]] == [
             (first, "SessionDiffers")
         ]
-    shown = agentforge("store", "copy", agentforge.base, database.url)
+    shown = agentforge("fleet", "store", "copy", agentforge.base, database.url)
     assert f"left           {first}: " in shown.out
     assert "1 already there, 1 left" in shown.out
 
@@ -232,7 +246,7 @@ def test_a_session_that_is_no_file_is_left(agentforge: CommandLine, database: Da
     broken, whole = agentforge.new(), agentforge.new()
     (agentforge.base / broken / SESSION_FILE).unlink()
     (agentforge.base / broken / SESSION_FILE).mkdir()
-    done = agentforge("store", "copy", agentforge.base, database.url, "--json")
+    done = agentforge("fleet", "store", "copy", agentforge.base, database.url, "--json")
     assert done.document["copied"] == [whole]
     assert [one["session_id"] for one in done.document["left"]] == [broken]
 
@@ -241,10 +255,10 @@ def test_a_copy_to_where_nothing_can_be_kept_begins_nothing(
     agentforge: CommandLine, empty: Database, tmp_path: Path
 ) -> None:
     agentforge.new()
-    refused = agentforge("store", "copy", agentforge.base, empty.url)
+    refused = agentforge("fleet", "store", "copy", agentforge.base, empty.url)
     assert refused.code == 6
     assert "store migrate" in refused.err
-    missing = agentforge("store", "copy", tmp_path / "nowhere", empty.url)
+    missing = agentforge("fleet", "store", "copy", tmp_path / "nowhere", empty.url)
     assert missing.code == 8
     assert "there is no" in missing.err
 
@@ -262,10 +276,11 @@ def test_commands_lead_the_sessions_of_the_store(
     assert session is not None
     assert session.state.is_terminal
     assert not (on_store.run.base / session_id / SESSION_FILE).exists()
-    for command in ("show", "log", "brief", "artifacts", "checkpoints", "budget"):
-        found = on_store(command, session_id)
-        assert found.code == 0, (command, found.err)
-    assert on_store("report", session_id, "-o", "-").code == 0
+    for word in ("log", "brief", "artifacts", "checkpoints", "budget"):
+        found = on_store("session", word, session_id)
+        assert found.code == 0, (word, found.err)
+    assert on_store("show", session_id).code == 0
+    assert on_store("session", "report", session_id, "-o", "-").code == 0
     assert on_store("list", "--json").document["base"] == database.name
 
 
@@ -278,13 +293,13 @@ def test_sessions_that_ended_long_ago_are_cleaned_up(on_store: OnStore, database
     ended.apply("complete", now=START)
     store.save(ended)
     on_store.run.later(days=100)
-    planned = on_store("cleanup", "--dry-run", "--json").document
-    assert (planned["kinds"]["harness"]["deleted"], planned["dry_run"]) == ([ONE], True)
-    assert on_store("cleanup", "--json").code == 2  # nobody was asked
-    shown = on_store("cleanup", "--yes")
+    planned = on_store("prune", "--kind", "agent", "--dry-run", "--json").document
+    assert (planned["kinds"]["agent"]["deleted"], planned["dry_run"]) == ([ONE], True)
+    assert on_store("prune", "--kind", "agent", "--json").code == 2  # nobody was asked
+    shown = on_store("prune", "--kind", "agent", "--yes")
     assert (shown.code, "Deleted 1 session (" in shown.out) == (0, True)
     assert store.list_sessions() == [TWO]
-    assert "There is nothing to remove." in on_store("cleanup", "--yes").out
+    assert "There is nothing to remove." in on_store("prune", "--kind", "agent", "--yes").out
 
 
 def test_the_doctor_looks_at_the_store(
@@ -298,7 +313,7 @@ def test_the_doctor_looks_at_the_store(
     assert check(agentforge)[0] == "ok"
     assert check(on_store)[0] == "ok"
     assert check(on_empty)[0] == "fail"
-    assert "agentforge store migrate" in check(on_empty)[1]
+    assert "agentforge fleet store migrate" in check(on_empty)[1]
     status, said = check(OnStore(agentforge, f"postgresql://me:{SECRET}@127.0.0.1:1/x"))
     assert status == "fail"
     assert "does not answer" in said
@@ -329,12 +344,12 @@ def test_a_suggested_command_names_the_store_and_no_password(
     begin(database)
     url = with_password(database.url)
     host = database.url.split("host=")[1].replace("/", "%2F")
-    paused = OnStore(agentforge, url)("pause", ONE)
+    paused = OnStore(agentforge, url)("session", "pause", ONE)
     assert paused.code == 0, paused.err
     assert f"--store 'postgresql://postgres@{urlsplit(url).path}?host={host}' resume" in paused.out
     OnStore(agentforge, url)("resume", ONE)
     monkeypatch.setenv("AGENTFORGE_STORE", url)
-    assert "--store" not in agentforge("pause", ONE).out
+    assert "--store" not in agentforge("session", "pause", ONE).out
 
 
 def test_no_command_shows_a_password(
@@ -351,12 +366,12 @@ def test_no_command_shows_a_password(
         for command in (
             ("list",),
             ("show", ONE),
-            ("brief", ONE),
-            ("--verbose", "budget", ONE, "--extend", 5),
+            ("session", "brief", ONE),
+            ("--verbose", "session", "budget", ONE, "--extend", 5),
             ("--json", "show", "nosuch"),
-            ("store", "status"),
-            ("store", "migrate", "--dry-run"),
-            ("store", "copy", run.url, run.url),
+            ("fleet", "store", "status"),
+            ("fleet", "store", "migrate", "--dry-run"),
+            ("fleet", "store", "copy", run.url, run.url),
             ("doctor",),
         ):
             ended = run(*command)
@@ -386,7 +401,7 @@ def test_the_store_of_the_configuration(
     trusted(tmp_path, f"[store]\nurl = {json.dumps(database.url)}\n")
     monkeypatch.chdir(tmp_path)
     assert [one["session_id"] for one in agentforge("list", "--json").document["sessions"]] == [ONE]
-    assert "--store" not in agentforge("pause", ONE).out
+    assert "--store" not in agentforge("session", "pause", ONE).out
 
 
 def test_no_connection_is_left_when_a_command_ends(
@@ -394,7 +409,7 @@ def test_no_connection_is_left_when_a_command_ends(
 ) -> None:
     begin(fresh)
     on_store = OnStore(agentforge, fresh.url)
-    for command in (("list",), ("show", ONE), ("show", "nosuch"), ("store", "status")):
+    for command in (("list",), ("show", ONE), ("show", "nosuch"), ("fleet", "store", "status")):
         on_store(*command)
 
     def others() -> list[tuple[object, ...]]:

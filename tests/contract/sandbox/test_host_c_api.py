@@ -84,18 +84,22 @@ def test_an_instance_that_is_closed_is_not_entered() -> None:
     probe.instance.close()
 
 
-@pytest.mark.parametrize("source", ["(module", b"\0asm", b""])
-def test_what_is_no_module_is_refused(source: bytes | str) -> None:
+def assembled(fields: str) -> bytes:
+    return bytes(wasmtime.wat2wasm(f"(module {fields})"))
+
+
+@pytest.mark.parametrize("source", [b"(module", b"\0asm", b""])
+def test_what_is_no_module_is_refused(source: bytes) -> None:
     with pytest.raises(EngineUnavailable):
         the_engine().compile(source)
 
 
 def test_a_module_is_freed_with_the_last_that_uses_it() -> None:
     for _ in range(50):
-        made: Module = the_engine().compile('(module (import "a" "b" (func (param i32 i64))))')
+        made: Module = the_engine().compile(assembled('(import "a" "b" (func (param i32 i64)))'))
         ((place, name, kinds, _),) = made.imports()
         assert (place, name, kinds) == (b"a", b"b", [c_api.WASM_I32, c_api.WASM_I64])
-    made = the_engine().compile('(module (import "a" "g" (global i32)))')
+    made = the_engine().compile(assembled('(import "a" "g" (global i32))'))
     assert made.imports()[0][2] is None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from wasmtime import wat2wasm
 
 from agentforge_sessions.sandbox.host.engine.engine import Program
 from agentforge_sessions.sandbox.host.engine.loaded_engine import EngineUnavailable, the_engine
@@ -318,12 +319,14 @@ TWICE = """(module
 def test_a_module_may_import_a_function_twice() -> None:
     result = "(result i32)"
     engine = the_engine()
-    module = engine.compile(TWICE.format(first=result, second=result))
+    module = engine.compile(bytes(wat2wasm(TWICE.format(first=result, second=result))))
     Program(engine, module, FUNCTIONS, errno_of).instance(memory_bytes=1 << 20).close()
 
 
 def test_a_module_may_not_import_a_function_in_two_shapes() -> None:
     engine = the_engine()
-    module = engine.compile(TWICE.format(first="(result i32)", second="(param i32) (result i32)"))
+    module = engine.compile(
+        bytes(wat2wasm(TWICE.format(first="(result i32)", second="(param i32) (result i32)")))
+    )
     with pytest.raises(EngineUnavailable, match="cannot be linked"):
         Program(engine, module, FUNCTIONS, errno_of)

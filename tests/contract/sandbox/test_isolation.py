@@ -168,6 +168,7 @@ def test_the_worker_is_another_process_with_limits_and_nothing_inherited(
         b"LANG",
         b"AGENTFORGE_SANDBOX_POOL",
         b"AGENTFORGE_SANDBOX_RESTORE",
+        b"AGENTFORGE_SANDBOX_OPTIMISE",
     }
     limits = Path(f"/proc/{worker}/limits").read_text()
     for name in ("Max address space", "Max data size", "Max file size", "Max cpu time"):
@@ -421,12 +422,13 @@ def test_a_worker_that_does_not_start_is_unavailable(
     new: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = new
-    monkeypatch.setattr(worker_module, "_PROGRAM", "raise SystemExit(3)")
+    ending = (sys.executable, "-c", "raise SystemExit(3)")
+    monkeypatch.setattr(worker_module, "own_program", lambda _module: ending)
     count = held()
     with pytest.raises(SandboxUnavailable, match="exit code 3"):
         sandbox.execute("1")
     assert held() <= count
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(worker_module, "own_program", lambda _module: ("/nowhere/python",))
     with pytest.raises(SandboxUnavailable, match="does not start"):
         sandbox.execute("1")
     assert held() <= count

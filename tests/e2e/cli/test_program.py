@@ -29,7 +29,7 @@ def test_a_workflow_runs_and_everything_about_it_can_be_seen(
     assert (ran.code, ran.err) == (0, "")
     (session_id,) = agentforge.store.list_sessions()
     assert f"Running hello in session {session_id}\n[1/2] greet: running, attempt 1\n" in ran.out
-    assert ran.out.endswith(f"next       agentforge artifacts {session_id}\n")
+    assert ran.out.endswith(f"next       agentforge session artifacts {session_id}\n")
     workspace = agentforge.store.workspace_path(session_id)
     assert (workspace / "greeting.txt").read_text() == "hello there"
 
@@ -37,12 +37,14 @@ def test_a_workflow_runs_and_everything_about_it_can_be_seen(
     assert [one["session_id"] for one in listed["sessions"]] == [session_id]
     shown = agentforge("show", session_id[-8:])
     assert "greet  succeeded        1" in shown.out
-    assert "greeting.txt  created  greet" in agentforge("artifacts", session_id).out
-    assert "    written\n" in agentforge("log", session_id).out
-    assert "Goal: “Greet." in agentforge("brief", session_id).out
+    assert "greeting.txt  created  greet" in agentforge("session", "artifacts", session_id).out
+    assert "    written\n" in agentforge("session", "log", session_id).out
+    assert "Goal: “Greet." in agentforge("session", "brief", session_id).out
     assert agentforge("resume", session_id).code == 6
-    cleaned = agentforge("cleanup", "--older-than", "0d", "--yes", "--json").document
-    assert cleaned["kinds"]["harness"]["deleted"] == [session_id]
+    cleaned = agentforge(
+        "prune", "--kind", "agent", "--older-than", "0d", "--yes", "--json"
+    ).document
+    assert cleaned["kinds"]["agent"]["deleted"] == [session_id]
     assert not workspace.exists()
 
 
@@ -54,11 +56,13 @@ def test_a_phase_that_fails_pauses_and_a_retry_finishes_it(
     document = ran.document
     assert document["state"] == "paused"
     assert document["last_result"]["stderr"].strip() == "not yet"
-    assert document["next"] == f"agentforge retry {document['session_id']}"
+    assert document["next"] == f"agentforge session retry {document['session_id']}"
     exhausted = agentforge("resume", document["session_id"], "--json")
     assert exhausted.code == 6
     assert exhausted.document["error"]["type"] == "AttemptsExhausted"
-    assert agentforge("retry", document["session_id"][-8:], "--reason", "again").code == 0
+    assert (
+        agentforge("session", "retry", document["session_id"][-8:], "--reason", "again").code == 0
+    )
 
 
 def test_ctrl_c_keeps_the_session_and_resume_finishes_it(
@@ -95,7 +99,10 @@ def test_output_into_a_pipe_that_closes_is_silent(agentforge: Installed) -> None
         manager.add_history("noted", f"{number} " + "x" * 4000)
     session = manager.current_session
     assert session is not None
-    for arguments in (["log", session.session_id], ["show", session.session_id, "--json"]):
+    for arguments in (
+        ["session", "log", session.session_id],
+        ["show", session.session_id, "--json"],
+    ):
         process = agentforge.started(*arguments)
         assert process.stdout is not None
         assert process.stderr is not None
@@ -108,7 +115,7 @@ def test_output_into_a_pipe_that_closes_is_silent(agentforge: Installed) -> None
 
 def test_closed_standard_streams_do_no_harm(agentforge: Installed) -> None:
     session_id = agentforge.new()
-    script = f'"{agentforge_path()}" pause {session_id} >&- 2>&-'
+    script = f'"{agentforge_path()}" session pause {session_id} >&- 2>&-'
     assert os.WEXITSTATUS(os.system(f"cd {agentforge.directory} && {script}")) == 0
     session = agentforge.store.load(session_id)
     assert session is not None
@@ -184,9 +191,9 @@ def test_show_follow_tells_what_another_process_does(
     process = cold.started("show", session.session_id, "--follow", "--json")
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["revision"] == 1
-    assert agentforge("pause", session.session_id, "--reason", "x").code == 0
+    assert agentforge("session", "pause", session.session_id, "--reason", "x").code == 0
     assert json.loads(process.stdout.readline())["state"] == "paused"
-    assert agentforge("abort", session.session_id, "--yes").code == 0
+    assert agentforge("session", "abort", session.session_id, "--yes").code == 0
     assert json.loads(process.stdout.readline())["state"] == "aborted"
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "", "")

@@ -25,7 +25,7 @@ def test_a_run_is_redrawn_in_colour(agentforge: Installed, workflows: Path) -> N
     assert re.search("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", done.out), "a spinner turns while a phase runs"
     plain = COLOURS.sub("", done.out)
     assert re.search(r"greet +succeeded +1 +\d+\.\d\d s +100\r\n", plain)
-    assert re.search(r"next +agentforge artifacts session_\w+", plain)
+    assert re.search(r"next +agentforge session artifacts session_\w+", plain)
 
 
 def test_colour_can_be_refused(agentforge: Installed, workflows: Path) -> None:
@@ -87,7 +87,7 @@ def test_show_follow_redraws_until_the_session_has_ended(agentforge: Installed) 
 
 def test_hostile_contents_do_nothing_to_a_terminal(agentforge: Installed) -> None:
     session_id = agentforge.new(goal="\x1b]0;pwned\x07\x1b[2J[red]x[/red]\u202e\x9b31m")
-    for arguments in (["show", session_id], ["brief", session_id], ["list"]):
+    for arguments in (["show", session_id], ["session", "brief", session_id], ["list"]):
         done = agentforge.at_terminal(*arguments)
         assert done.code == 0
         left = COLOURS.sub("", done.out).replace("\r\n", "\n")
@@ -98,6 +98,7 @@ def test_a_question_is_asked_and_answered_at_the_terminal(agentforge: Installed)
     session_id = agentforge.new()
     for answer, code, state in ((b"n\n", 1, "active"), (b"y\n", 0, "aborted")):
         done = agentforge.at_terminal(
+            "session",
             "abort",
             session_id,
             when="[y/N]",

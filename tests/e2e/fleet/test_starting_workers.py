@@ -82,7 +82,7 @@ def test_an_agent_goes_to_the_worker_that_asks_it_past_the_one_that_does_not(fle
     said = refusing.wait_for("fleet.session.passed_on")
     assert said["session_id"] == session_id
     wait_until(lambda: fleet.jobs(session_id) == ["succeeded", "todo"])
-    (job,) = fleet.command("jobs")["jobs"]
+    (job,) = fleet.command("fleet", "jobs")["jobs"]
     assert (job["queue"], job["session_state"]) == ("default@command", "active")
     assert "agent_commands = true" in job["reason"]
     allowing = fleet.worker("--agent-commands")

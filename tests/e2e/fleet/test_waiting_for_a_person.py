@@ -31,7 +31,11 @@ def test_waiting_holds_no_worker_and_the_answer_wakes_the_session(fleet: Fleet) 
     fleet.wait_for(session_id, SessionState.PAUSED)
     wait_until(lambda: fleet.jobs(session_id) == ["succeeded"])
     assert worker.events("fleet.session.looked_at")[0]["cause"] == "person"
-    (asked,) = [one for one in fleet.command("history")["sessions"] if one["status"] == "pending"]
+    (asked,) = [
+        one
+        for one in fleet.command("questions", "history")["sessions"]
+        if one["status"] == "pending"
+    ]
     fleet.command("answer", asked["session_id"], "--select", "Approve")
     fleet.wait_for(session_id, SessionState.COMPLETED)
     wait_until(lambda: fleet.jobs(session_id) == ["succeeded", "succeeded"])

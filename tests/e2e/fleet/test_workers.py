@@ -54,17 +54,17 @@ def test_a_worker_that_is_stopped_hands_its_session_back(fleet: Fleet) -> None:
 
 
 def test_a_worker_is_shown_and_measured_and_stops_what_is_cancelled(fleet: Fleet) -> None:
-    assert fleet.command("workers")["workers"] == []
+    assert fleet.command("fleet", "workers")["workers"] == []
     worker = fleet.worker("--port", "0", "--concurrency", "2", "--queue", "other")
     port = worker.wait_for("fleet.worker.serves")["port"]
     later = fleet.submit(workflow(QUICK))
     running = fleet.submit(workflow(WAITING), queue="other")
     fleet.wait_until_begun(running)
 
-    (shown,) = fleet.command("workers")["workers"]
+    (shown,) = fleet.command("fleet", "workers")["workers"]
     assert (shown["pid"], shown["queues"], shown["concurrency"]) == (worker.pid, ["other"], 2)
     assert shown["running"] == 1
-    jobs = fleet.command("jobs")["jobs"]
+    jobs = fleet.command("fleet", "jobs")["jobs"]
     assert [(one["session_id"], one["state"]) for one in jobs] == [
         (running, "running"),
         (later, "waiting"),
@@ -75,7 +75,7 @@ def test_a_worker_is_shown_and_measured_and_stops_what_is_cancelled(fleet: Fleet
     wait_until(lambda: ask(port, "/healthz") == (200, "ok\n"))
     assert "agentforge_jobs_running 1.0" in ask(port, "/metrics")[1]
 
-    said = fleet.command("cancel", running, "--reason", "not now")
+    said = fleet.command("fleet", "cancel", running, "--reason", "not now")
     assert (said["state"], said["was_running"]) == ("paused", True)
     wait_until(lambda: fleet.jobs(running) == ["aborted"])
     session = PostgresStore(fleet.database, fleet.base).load(running)
@@ -86,7 +86,7 @@ def test_a_worker_is_shown_and_measured_and_stops_what_is_cancelled(fleet: Fleet
     wait_until(lambda: 'agentforge_jobs_total{outcome="cancelled"} 1.0' in ask(port, "/metrics")[1])
 
     fleet.go(running)
-    fleet.command("submit", "--queue", "other", "--session", running)
+    fleet.command("fleet", "submit", "--queue", "other", "--session", running)
     fleet.wait_for(running, SessionState.COMPLETED)
     wait_until(lambda: "agentforge_phase_seconds_count 1.0" in ask(port, "/metrics")[1])
     assert worker.process.poll() is None
@@ -94,10 +94,10 @@ def test_a_worker_is_shown_and_measured_and_stops_what_is_cancelled(fleet: Fleet
 
 def test_a_waiting_session_that_is_cancelled_has_no_job(fleet: Fleet) -> None:
     session_id = fleet.submit(workflow(QUICK))
-    assert fleet.command("cancel", session_id)["was_running"] is False
+    assert fleet.command("fleet", "cancel", session_id)["was_running"] is False
     assert fleet.jobs(session_id) == []
     assert fleet.state(session_id) is SessionState.PAUSED
-    assert fleet.command("cancel", session_id)["error"]["type"] == "NotSubmitted"
+    assert fleet.command("fleet", "cancel", session_id)["error"]["type"] == "NotSubmitted"
 
 
 def ask(port: int, path: str) -> tuple[int, str]:
@@ -122,7 +122,7 @@ def test_a_process_that_is_killed_while_it_has_a_session_counts_against_the_sess
     child.kill()
     assert worker.wait_for("fleet.child.ended")["claimed"] is True
     fleet.wait_until_begun(session_id)
-    (job,) = fleet.command("jobs")["jobs"]
+    (job,) = fleet.command("fleet", "jobs")["jobs"]
     assert (job["attempts"], "SIGKILL" in job["reason"]) == (1, True)
     assert worker.events("fleet.worker.unwell") == []
     fleet.go(session_id)

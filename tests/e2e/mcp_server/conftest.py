@@ -30,7 +30,7 @@ IMPORTED = (
         "agentforge_sessions.wiring.phases.question_channel",
         "agentforge_sessions.wiring.workspaces.session_results",
     ),
-    "agentforge_sessions.entrypoints.cli.commands.people.serve",
+    "agentforge_sessions.entrypoints.cli.commands.serve",
     "agentforge_sessions.sandbox.sandbox",
     "agentforge_sessions.sandbox.interpreters.process_pool",
     "agentforge_sessions.repository.apply.apply",

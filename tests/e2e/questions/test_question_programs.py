@@ -15,6 +15,7 @@ import pytest
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
 from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
 from tests.support.mcp_processes import wait_until
+from tests.support.python_path import python_path
 from tests.support.signals import usual_signals
 
 ROOT = Path(__file__).parents[3]
@@ -53,7 +54,7 @@ def start(
         process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": python_path(ROOT)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -64,7 +65,9 @@ def start(
 
 
 def ask(started: list[subprocess.Popen[str]], cwd: Path, *arguments: str) -> subprocess.Popen[str]:
-    return start(started, cwd, "-m", "agentforge_sessions.entrypoints.cli", "ask", *arguments)
+    return start(
+        started, cwd, "-m", "agentforge_sessions.entrypoints.cli", "questions", "ask", *arguments
+    )
 
 
 def read_that_it_waits(asker: subprocess.Popen[str]) -> None:
@@ -77,7 +80,7 @@ def cli(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "agentforge_sessions.entrypoints.cli", *arguments],
         check=False,
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": python_path(ROOT)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -108,7 +111,7 @@ def test_one_process_asks_and_another_answers(
         "Here are the user's answers:\n\n1. Which?\n→ this — one\n",
     )
     assert session_id in err
-    listed = json.loads(cli(tmp_path, "history", "--json").stdout)
+    listed = json.loads(cli(tmp_path, "questions", "history", "--json").stdout)
     assert [one["status"] for one in listed["sessions"]] == ["completed"]
 
 
@@ -147,7 +150,7 @@ def test_the_question_of_an_asker_that_was_killed_is_ended_by_who_looks_next(
         read_that_it_waits(process)
         process.kill()
         process.communicate(timeout=PATIENCE_S)
-    listed = json.loads(cli(tmp_path, "history", "--json").stdout)["sessions"]
+    listed = json.loads(cli(tmp_path, "questions", "history", "--json").stdout)["sessions"]
     assert {one["questions"][0]["prompt"]: one["status"] for one in listed} == {
         "Which?": "abandoned",
         "Kept?": "pending",
@@ -163,7 +166,7 @@ def test_an_asker_that_is_killed_leaves_a_question_that_can_be_answered(
     asker.kill()
     asker.wait()
     assert cli(tmp_path, "answer", session_id, "-s", "b").returncode == 0
-    found = cli(tmp_path, "ask", "--wait-for", session_id)
+    found = cli(tmp_path, "questions", "ask", "--wait-for", session_id)
     assert found.stdout.endswith("→ b\n")
 
 

@@ -159,7 +159,7 @@ def test_a_session_that_came_with_a_clone_stops_and_says_nothing_in(
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_an_adopted_session_reaches_the_model_as_a_record_in(name: str, place: Workplace) -> None:
     clone_into(place, spent=False)
-    command = [Path(sys.executable).with_name("agentforge"), "adopt", "--all", "--yes"]
+    command = [Path(sys.executable).with_name("agentforge"), "session", "adopt", "--all", "--yes"]
     subprocess.run(command, cwd=place.project, env=place.environment(), check=True, timeout=120)
     place.model.script.add({"text": "hello"})
     PROGRAMS[name](place)

@@ -65,7 +65,7 @@ def test_claude_code_loads_hooks_tools_skill_and_commands_from_the_plugin(
     assert "tell me in one line how many" in request
     assert "How to work in an AgentForge session" in request
 
-    agentforge(place, "uninstall", "claude-code")
+    agentforge(place, "install", "--remove", "claude-code")
     asked = len(place.model.requests)
     place.claude("hi")
     assert briefings(place.model.requests[asked]) == 0
@@ -83,7 +83,7 @@ def test_codex_loads_hooks_tools_and_skill_from_its_configuration(place: Workpla
     assert "How to work in an AgentForge session" in request
 
     assert config.read_bytes().startswith(before)
-    agentforge(place, "uninstall", "codex")
+    agentforge(place, "install", "--remove", "codex")
     assert config.read_bytes() == before
 
 
@@ -268,7 +268,7 @@ def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes
     assert recorded == ["Bytes, not words."]
     assert _of_questions(place, session_id) == ["question_asked", "question_answered"]
 
-    agentforge(place, "uninstall", name)
+    agentforge(place, "install", "--remove", name)
     left = {path for path in _files(place.home) - before if "agentforge" in path.lower()}
     kept = ("sessions", "conversations")  # what was worked on stays, whatever is installed
     assert {one for one in left if one.split("/")[3] not in kept} == set()
@@ -292,7 +292,7 @@ def test_a_projects_own_files_are_loaded_and_are_as_before_when_taken_away(
     agentforge(place, "install", name, "--scope", "project")
     (place.gemini if name == "gemini" else place.opencode)("Go")
     assert max(map(briefings, place.model.requests)) == 1
-    agentforge(place, "uninstall", name, "--scope", "project")
+    agentforge(place, "install", "--remove", name, "--scope", "project")
     assert settings.read_bytes() == before[".gemini/settings.json"]
     left = {one for one in _files(place.project) - before.keys() if "agentforge" in one}
     assert all(one.startswith(".agentforge/") for one in left)

@@ -37,7 +37,7 @@ def test_a_component_is_developed_and_the_folder_around_stays_as_it_is(
     done = subprocess.run(
         [
             *place.model.network.prefix,
-            *(Path(sys.executable).with_name("agentforge"), "tdflow", SPEC),
+            *(Path(sys.executable).with_name("agentforge"), "run", "tdflow", SPEC),
             *("--component", "session_domain", "--agent", name, "--json"),
         ],
         cwd=place.project,

@@ -144,7 +144,7 @@ def test_a_spent_budget_stops_the_agent_and_refuses_the_next_prompt_until_extend
 
     asked = len(place.model.requests)
     events = place.opencode("more", "--continue", fails=True)
-    assert f"agentforge budget {session_id} --extend" in json.dumps(events[-1])
+    assert f"agentforge session budget {session_id} --extend" in json.dumps(events[-1])
     assert len(place.model.requests) == asked
 
     place.open(session_id).extend_budget(100_000)

@@ -326,7 +326,7 @@ def test_the_rules_of_a_prune_are_tried_and_nothing_is_removed(
     page.fill("#keep_last", "1")
     page.keyboard.press("Enter")
     page.wait_for_url("**/prune?keep_last=1")
-    page.wait_for_selector("#kind-harness:has-text('too many')")
+    page.wait_for_selector("#kind-agent:has-text('too many')")
     assert "agentforge prune --keep-last 1" in page.inner_text("#command")
     assert project.session(one) is not None
 

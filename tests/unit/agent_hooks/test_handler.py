@@ -385,7 +385,7 @@ def test_at_100_percent_the_agent_is_stopped_and_the_next_prompt_refused_until_e
     before, after = talk.use_tool()
     assert (before["continue"], after["continue"]) == (False, False)
     assert before["hookSpecificOutput"]["permissionDecision"] == "deny"
-    assert f"agentforge budget {session_id} --extend" in after["stopReason"]
+    assert f"agentforge session budget {session_id} --extend" in after["stopReason"]
     assert project.session(session_id).state is SessionState.PAUSED
     refused = talk.prompt("go on")
     assert refused["decision"] == "block"

@@ -69,7 +69,7 @@ def test_opencode_is_warned_stopped_refused_and_goes_on_once_extended(
     assert "85 % of this session's" in opencode.used(("msg_1", 850))["context"]
     assert "is spent" in opencode.used(("msg_2", 200))["stop"]
     assert project.session(session_id).state is SessionState.PAUSED
-    assert f"agentforge budget {session_id} --extend" in opencode.prompt("go on")["refuse"]
+    assert f"agentforge session budget {session_id} --extend" in opencode.prompt("go on")["refuse"]
     project.open(session_id).extend_budget(1_000)
     assert opencode.prompt("go on") == {}
     assert project.session(session_id).state is SessionState.ACTIVE
@@ -159,7 +159,7 @@ def test_gemini_is_stopped_before_the_next_request_and_refused_until_extended(
     for _ in range(2):
         stopped = gemini.ask_model("x")
         assert stopped["decision"] == "deny"
-        assert f"agentforge budget {session_id} --extend" in stopped["reason"]
+        assert f"agentforge session budget {session_id} --extend" in stopped["reason"]
     assert gemini.prompt("go on")["decision"] == "deny"
     project.open(session_id).extend_budget(1_000)
     assert gemini.prompt("go on") == {}

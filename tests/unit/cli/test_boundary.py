@@ -10,11 +10,6 @@ from agentforge_sessions.harness import SessionStore
 from tests.unit.cli.conftest import CommandLine
 
 
-def test_no_command_is_help(agentforge: CommandLine) -> None:
-    ended = agentforge()
-    assert (ended.code, ended.out) == (0, agentforge("--help").out)
-
-
 def test_version_is_told_in_both_forms(agentforge: CommandLine) -> None:
     assert agentforge("--version").out == "agentforge 0.1.0\n"
     assert agentforge("--version", "--json").document == {"version": "0.1.0"}
@@ -23,14 +18,17 @@ def test_version_is_told_in_both_forms(agentforge: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["shw"], "No such command 'shw'. Did you mean 'show'. Try 'agentforge --help'."),
+        (
+            ["shw"],
+            "there is no command 'shw'; the nearest is `agentforge show`. Try 'agentforge --help'.",
+        ),
         (["list", "--nope"], "No such option"),
         (["--base", "", "list"], "Invalid value for --base: the path is empty"),
         (["show"], "Missing argument 'ID'. Try 'agentforge show --help'."),
         (["list", "--state", "happy"], "--state"),
         (["list", "--older-than", "soon"], "'soon' is not a duration"),
-        (["cleanup", "--older-than", "-1d"], "'-1d' is not a duration"),
-        (["brief", "x", "--max-tokens", "0"], "--max-tokens"),
+        (["prune", "--kind", "agent", "--older-than", "-1d"], "'-1d' is not a duration"),
+        (["session", "brief", "x", "--max-tokens", "0"], "--max-tokens"),
     ],
 )
 def test_a_wrong_command_line_is_one_line_that_names_the_help(
@@ -109,7 +107,9 @@ def test_a_full_disk_at_standard_output_is_told(
 def test_a_directory_that_is_missing_is_not_told_as_a_full_disk(
     agentforge: CommandLine, tmp_path: Path
 ) -> None:
-    ended = agentforge("report", agentforge.new(), "--out", tmp_path / "nowhere" / "page.html")
+    ended = agentforge(
+        "session", "report", agentforge.new(), "--out", tmp_path / "nowhere" / "page.html"
+    )
     assert ended.code == 8
     assert ended.err == (
         f"error: there is no {tmp_path / 'nowhere'}. Make it, or name another place, then try "

@@ -1,4 +1,4 @@
-"""`agentforge apply` and `agentforge export`."""
+"""`agentforge apply` and `agentforge session export`."""
 
 from __future__ import annotations
 
@@ -220,9 +220,9 @@ def test_files_are_exported_to_a_new_folder(
     agentforge: CommandLine, session_id: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "out"
-    assert agentforge("export", session_id, str(folder)).code == 0
+    assert agentforge("session", "export", session_id, str(folder)).code == 0
     assert (folder / "new.txt").read_text() == "n\n"
-    assert agentforge("export", session_id, str(folder)).code == 8
+    assert agentforge("session", "export", session_id, str(folder)).code == 8
 
 
 def test_what_the_checkout_does_not_allow_has_one_exit_code(

@@ -27,11 +27,11 @@ def session_id(agentforge: CommandLine) -> str:
 
 
 def test_checkpoints_are_listed(agentforge: CommandLine, session_id: str) -> None:
-    ended = agentforge("checkpoints", session_id)
+    ended = agentforge("session", "checkpoints", session_id)
     assert (ended.code, len(ended.out.splitlines())) == (0, 3)
     assert ended.out.splitlines()[2].startswith("The snapshots take up ")
     assert ended.out.splitlines()[2].endswith(" on the disk.")
-    document = agentforge("checkpoints", session_id, "--json").document
+    document = agentforge("session", "checkpoints", session_id, "--json").document
     assert document["disk_bytes"] > 0
     first, second = document["checkpoints"]
     assert (first["name"], second["name"]) == ("red-1", "red-1")
@@ -40,7 +40,7 @@ def test_checkpoints_are_listed(agentforge: CommandLine, session_id: str) -> Non
 
 
 def test_a_session_without_checkpoints_says_so(agentforge: CommandLine) -> None:
-    assert "has no checkpoint yet" in agentforge("checkpoints", agentforge.new()).out
+    assert "has no checkpoint yet" in agentforge("session", "checkpoints", agentforge.new()).out
 
 
 def test_a_difference_is_shown_and_no_terminal_acts_on_it(
@@ -64,34 +64,39 @@ def test_a_difference_is_shown_and_no_terminal_acts_on_it(
 def test_a_session_is_taken_back_and_can_be_taken_forward(
     agentforge: CommandLine, session_id: str
 ) -> None:
-    refused = agentforge("rewind", session_id, "--to", "1")
+    refused = agentforge("session", "rewind", session_id, "--to", "1")
     assert refused.code == 2
-    ended = agentforge("rewind", session_id, "--to", "1", "--yes")
+    ended = agentforge("session", "rewind", session_id, "--to", "1", "--yes")
     assert ended.code == 0
     assert (workspace(agentforge, session_id) / "a.txt").read_text() == "one\n"
     assert f"resume {session_id}" in ended.out
-    agentforge("rewind", session_id, "--to", "2", "--yes", "--json")
+    agentforge("session", "rewind", session_id, "--to", "2", "--yes", "--json")
     assert (workspace(agentforge, session_id) / "a.txt").read_text().startswith("two")
-    assert "gone back behind" not in agentforge("checkpoints", session_id).out.splitlines()[0]
+    assert (
+        "gone back behind"
+        not in agentforge("session", "checkpoints", session_id).out.splitlines()[0]
+    )
 
 
 def test_an_unknown_checkpoint_changes_nothing(agentforge: CommandLine, session_id: str) -> None:
-    ended = agentforge("rewind", session_id, "--to", "9", "--yes")
+    ended = agentforge("session", "rewind", session_id, "--to", "9", "--yes")
     assert ended.code == 6
     assert "no checkpoint '9'" in ended.err
-    assert agentforge("fork", session_id, "--at", "x", "--json").code == 6
+    assert agentforge("session", "fork", session_id, "--at", "x", "--json").code == 6
 
 
 def test_what_has_ended_is_gone_on_with_by_a_fork(agentforge: CommandLine, session_id: str) -> None:
-    assert agentforge("abort", session_id, "--yes").code == 0
-    refused = agentforge("rewind", session_id, "--to", "1", "--yes")
+    assert agentforge("session", "abort", session_id, "--yes").code == 0
+    refused = agentforge("session", "rewind", session_id, "--to", "1", "--yes")
     assert refused.code == 6
     assert "and a fork goes on from one of its checkpoints" in refused.err
-    assert agentforge("fork", session_id, "--at", "1").code == 0
+    assert agentforge("session", "fork", session_id, "--at", "1").code == 0
 
 
 def test_a_fork_begins_at_a_checkpoint(agentforge: CommandLine, session_id: str) -> None:
-    document = agentforge("fork", session_id, "--at", "1", "--budget", "5", "--json").document
+    document = agentforge(
+        "session", "fork", session_id, "--at", "1", "--budget", "5", "--json"
+    ).document
     assert document["parent_id"] == session_id
     forked = document["session_id"]
     assert (workspace(agentforge, forked) / "a.txt").read_text() == "one\n"
@@ -127,11 +132,12 @@ def test_a_workflow_runs_on_a_repository(
     begun = ended.document["session_id"]
     assert (workspace(agentforge, begun) / "a.txt").read_text() == "base\n"
     assert [
-        one["action"] for one in agentforge("checkpoints", begun, "--json").document["checkpoints"]
+        one["action"]
+        for one in agentforge("session", "checkpoints", begun, "--json").document["checkpoints"]
     ] == ["workspace_prepared", "phase_succeeded"]
     assert begun in plain_git(work, "for-each-ref").stdout.decode()
     agentforge.later(days=40)
-    assert agentforge("cleanup", "--older-than", "0s", "--yes").code == 0
+    assert agentforge("prune", "--kind", "agent", "--older-than", "0s", "--yes").code == 0
     assert begun not in plain_git(work, "for-each-ref").stdout.decode()
 
 
@@ -152,11 +158,12 @@ def test_a_phase_of_scripts_is_repeated_with_the_files_that_it_began_with(
     failed = PhaseResult(success=False, exit_code=1)
     agentforge.executor.results = [agentforge.executor.default, failed]
     begun = agentforge("run", workflow, "--json").document["session_id"]
-    done = agentforge("retry", begun, "--from", "next", "--reason", "better", "--json")
+    done = agentforge("session", "retry", begun, "--from", "next", "--reason", "better", "--json")
     assert done.document["state"] == "completed"
     assert seen == ["", "x", "x"]
     names = [
-        one["name"] for one in agentforge("checkpoints", begun, "--json").document["checkpoints"]
+        one["name"]
+        for one in agentforge("session", "checkpoints", begun, "--json").document["checkpoints"]
     ]
     assert names == ["only-1", "next-1", "next-2"]
     assert "+xx" in agentforge("diff", begun, "only-1", "next-1").out

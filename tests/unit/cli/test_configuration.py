@@ -56,7 +56,7 @@ def test_sessions_are_where_the_configuration_says(
     (project / "deep").mkdir()
     monkeypatch.chdir(project / "deep")
     assert session_id in agentforge("list").out
-    paused = agentforge("pause", session_id)
+    paused = agentforge("session", "pause", session_id)
     assert paused.code == 0
     assert "--base" not in agentforge("show", session_id).out
 
@@ -175,14 +175,14 @@ def test_run_takes_the_configured_workflow(
 
 
 def test_the_configured_agent_is_taken_and_said(project: Path, agentforge: Command) -> None:
-    missing = agentforge("spec", "ledger")
+    missing = agentforge("run", "spec", "ledger")
     assert missing.code == 2
     assert "agent in [run]" in missing.err
     configure(project, "[run]\nagent = 'recorded:no-such-directory'\n")
-    configured = agentforge("spec", "ledger")
+    configured = agentforge("run", "spec", "ledger")
     assert configured.code == 2
     assert "Agent, as .agentforge/config.toml says: recorded:no-such-directory" in configured.err
-    given = agentforge("spec", "ledger", "--agent", "recorded:none-either")
+    given = agentforge("run", "spec", "ledger", "--agent", "recorded:none-either")
     assert "none-either" in given.err
     assert "no-such-directory" not in given.err
 

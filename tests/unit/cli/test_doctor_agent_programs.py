@@ -298,7 +298,7 @@ def test_doctor_says_that_a_spent_budget_refuses_prompts(person: Person) -> None
     found = person.found("hooks")
     status, message, advice = found
     assert (status, "a prompt is refused" in message) == ("warn", True)
-    assert f"agentforge budget {manager.current_session.session_id} --extend" in advice
+    assert f"agentforge session budget {manager.current_session.session_id} --extend" in advice
 
 
 def test_program_that_does_not_call_the_hook_is_named_beside_those_that_do(

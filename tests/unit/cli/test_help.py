@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import pytest
-import typer
 from syrupy.assertion import SnapshotAssertion
 
-from agentforge_sessions.entrypoints.cli.main import app
+from agentforge_sessions.entrypoints.cli.tree import TREE
 from tests.unit.cli.conftest import CommandLine
 
-WITHOUT_JSON = {("hook",), ("sandbox",), ("store",), ("webhooks",)}
+WITHOUT_JSON = {("hook",), ("run",), *(tuple(name.split()) for name in TREE)} - {("prune",)}
 
 
 def names() -> list[tuple[str, ...]]:
-    group = typer.main.get_command(app)
-    found = [(), *((name,) for name in group.commands)]
-    for name in group.commands:
-        found += [(name, inner) for inner in getattr(group.commands[name], "commands", ())]
-    return found
+    """All commands and groups; `fleet submit` has the commands of `run`."""
+    return [
+        (),
+        *((*group.split(), name) for group, commands in TREE.items() for name in commands),
+        *(("fleet", "submit", name) for name in TREE["run"]),
+    ]
 
 
 @pytest.mark.parametrize("command", names(), ids=" ".join)

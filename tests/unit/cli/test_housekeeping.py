@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
+from agentforge_sessions import sandbox
 from agentforge_sessions.entrypoints.cli.checks import checks, directory_checks
 from agentforge_sessions.entrypoints.cli.checks.findings import Status
 from tests.unit.cli.conftest import CommandLine, Terminal
@@ -40,9 +42,9 @@ def mixed(agentforge: CommandLine) -> dict[str, str]:
 def test_cleanup_deletes_what_ended_long_ago_and_nothing_else(
     agentforge: CommandLine, mixed: dict[str, str]
 ) -> None:
-    ended = agentforge("cleanup", "--yes")
+    ended = agentforge("prune", "--kind", "agent", "--yes")
     assert ended.code == 0
-    assert "harness: Deleted 2 sessions (" in ended.out
+    assert "agent: Deleted 2 sessions (" in ended.out
     assert set(agentforge.store.list_sessions()) == {
         mixed[name] for name in ("active", "paused", "unreadable", "recent")
     }
@@ -52,14 +54,14 @@ def test_cleanup_shows_what_would_go_and_asks(
     agentforge: CommandLine, mixed: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal("no\n"))
-    ended = agentforge("cleanup")
+    ended = agentforge("prune", "--kind", "agent")
     assert ended.code == 1
     assert "Remove for good 2 sessions (" in ended.err
     shown = [line.split()[1:3] for line in ended.out.splitlines()[1:-1]]
     assert sorted(shown) == sorted([mixed[state], state] for state in ("completed", "aborted"))
     assert len(agentforge.store.list_sessions()) == 6
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
-    assert agentforge("cleanup").code == 0
+    assert agentforge("prune", "--kind", "agent").code == 0
     assert len(agentforge.store.list_sessions()) == 4
 
 
@@ -74,7 +76,7 @@ def test_cleanup_keeps_what_changed_since_it_was_shown(
             return "yes\n"
 
     monkeypatch.setattr(sys, "stdin", Thoughtful())
-    ended = agentforge("cleanup")
+    ended = agentforge("prune", "--kind", "agent")
     assert ended.code == 1
     assert "Deleted 1 session (" in ended.out
     assert f"warning: {mixed['completed']} was kept" in ended.err
@@ -266,21 +268,27 @@ def test_doctor_sees_a_sandbox_without_its_files(
     assert failed == ["sandbox"]
 
 
-def test_doctor_sees_a_sandbox_that_is_not_compiled(
-    agentforge: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("found", "status", "said"),
+    [
+        ({"compiler": "optimised"}, Status.OK, "compiled in "),
+        ({"compiler": None}, Status.OK, "not compiled yet: done when code first runs in it"),
+        ({"compiler": "baseline"}, Status.OK, "the next process that runs code starts"),
+        ({"compiler": "baseline", "optimising": 40}, Status.OK, "is being compiled, about 40 %"),
+        ({"compiler": "baseline", "not_optimised": "once: no room"}, Status.WARN, "once: no room"),
+        ({"cache_dir": None}, Status.WARN, "every process compiles"),
+    ],
+)
+def test_doctor_says_which_compiler_made_the_sandboxs_code(
+    monkeypatch: pytest.MonkeyPatch, found: dict[str, Any], status: Status, said: str
 ) -> None:
-    import types
-
-    import agentforge_sessions.sandbox
-
-    def cold() -> object:
-        return types.SimpleNamespace(cache_dir=tmp_path, cache_warm=False, cache_fault=None)
-
-    monkeypatch.setattr(agentforge_sessions.sandbox, "runtime_info", cold)
-    found = checks.check_sandbox_cache()
-    assert found.status is Status.WARN
-    assert found.advice is not None
-    assert "agentforge setup" in found.advice
+    info = evolve(sandbox.runtime_info(), **{"cache_fault": None, **found})
+    monkeypatch.setattr(sandbox, "runtime_info", lambda: info)
+    finding = checks.check_sandbox_cache()
+    assert finding.status is status
+    assert said in finding.message
+    if status is Status.WARN:
+        assert "agentforge setup" in str(finding.advice)
 
 
 def test_one_check_that_breaks_hides_none_of_the_others(
@@ -411,8 +419,10 @@ def test_cleanup_takes_a_duration_as_every_command_does(agentforge: CommandLine)
     agentforge.later(days=3)
 
     def found(age: str) -> list[str]:
-        document = agentforge("cleanup", "--older-than", age, "--dry-run", "--json").document
-        return list(document["kinds"]["harness"]["deleted"])
+        document = agentforge(
+            "prune", "--kind", "agent", "--older-than", age, "--dry-run", "--json"
+        ).document
+        return list(document["kinds"]["agent"]["deleted"])
 
     assert found("4d") == []
     assert found("2d") == [session_id]

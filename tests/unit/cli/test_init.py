@@ -95,7 +95,9 @@ def test_a_javascript_project_is_told_of_a_gate_that_runs_node(
     shown = agentforge("init").out
     assert "Judged by `node --test --test-reporter=tap` in a jail; [gate] says so." in shown
     assert "There is no git repository here" in shown
-    assert 'Then: agentforge tdflow .agentforge/specs/greeting.yaml --agent "claude -p"' in shown
+    assert (
+        'Then: agentforge run tdflow .agentforge/specs/greeting.yaml --agent "claude -p"' in shown
+    )
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     (tmp_path / "Cargo.toml").write_text('[package]\nname = "x"\n')

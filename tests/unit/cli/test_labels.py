@@ -21,7 +21,7 @@ def begin(agentforge: CommandLine, **given: object) -> str:
 def test_set_changes_what_is_named_and_no_more(agentforge: CommandLine) -> None:
     session_id = begin(agentforge, title="first", tags=["a", "b"], metadata={"k": 1, "l": 2})
     done = agentforge(
-        *("set", session_id, "--title", "second", "--tag", "c", "--untag", "a"),
+        *("session", "set", session_id, "--title", "second", "--tag", "c", "--untag", "a"),
         *("--metadata", 'k={"x": [1.5]}', "--metadata", "owner=ann", "--unset", "l"),
     )
     assert done.code == 0
@@ -30,7 +30,7 @@ def test_set_changes_what_is_named_and_no_more(agentforge: CommandLine) -> None:
     assert found.metadata == {"k": {"x": (1.5,)}, "owner": "ann"}
     for line in ("title      second", "tags       b, c", 'metadata   owner = "ann"'):
         assert line in done.out
-    assert agentforge("set", session_id, "--title", "").code == 0
+    assert agentforge("session", "set", session_id, "--title", "").code == 0
     assert agentforge.session(session_id).title is None
 
 
@@ -48,7 +48,7 @@ def test_what_can_not_be_set_is_refused(
     agentforge: CommandLine, words: tuple[str, ...], said: str
 ) -> None:
     session_id = begin(agentforge)
-    done = agentforge("set", session_id, *words)
+    done = agentforge("session", "set", session_id, *words)
     assert done.code == 2
     assert said in done.err
     assert agentforge.session(session_id).revision == 1
@@ -87,7 +87,7 @@ def test_what_show_writes_is_as_the_schema_says(agentforge: CommandLine) -> None
     manager.advance_phase("green")
     manager.describe(tags=["x"])
     manager.complete()
-    schema = json.loads(agentforge("schema").out)
+    schema = json.loads(agentforge("session", "schema").out)
     assert schema == session_schema()
     document = json.loads(agentforge("show", session_id, "--json").out)
     Draft202012Validator(schema).validate(document)
@@ -109,20 +109,20 @@ def test_a_briefing_shows_what_the_configuration_says(
 ) -> None:
     data = {"metadata": {"k": "x" * 2_000}, "workflow_state": {"step": 7}}
     session_id = begin(agentforge, title="A title", tags=["t"], goal="g", **data)
-    plain = agentforge("brief", session_id).out
+    plain = agentforge("session", "brief", session_id).out
     assert plain.splitlines()[3:5] == ["Title: “A title”", "Goal: “g”"]
     assert "Tags: “t”" in plain
     assert "Metadata" not in plain
     configuration = tmp_path / "config.toml"
     configuration.write_text('[briefing]\nshows = ["workflow_state", "metadata"]\n')
     monkeypatch.setenv("AGENTFORGE_CONFIG", str(configuration))
-    told = agentforge("brief", session_id).out
+    told = agentforge("session", "brief", session_id).out
     assert 'Workflow state: “{"step": 7}”' in told
     assert "Metadata: " in told
     assert "A title" not in told
     assert max(map(len, told.splitlines())) < 1_300
     configuration.write_text('[briefing]\nshows = ["secrets"]\n')
-    refused = agentforge("brief", session_id)
+    refused = agentforge("session", "brief", session_id)
     assert refused.code == 7
     assert "expected one of title, tags, metadata, workflow_state" in refused.err
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files import FileLock, OsFileSystem
-from agentforge_sessions.entrypoints.cli.commands.sessions.find import OrderName
+from agentforge_sessions.entrypoints.cli.commands.session.find import OrderName
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionOrder
 from agentforge_sessions.harness.domain.history_events import PhaseFailed, PhaseSucceeded
@@ -273,15 +273,15 @@ def test_a_part_of_an_id_that_several_sessions_have_is_refused(agentforge: Comma
     "command",
     [
         ["show"],
-        ["log"],
-        ["brief"],
-        ["artifacts"],
-        ["pause"],
-        ["abort", "--yes"],
-        ["complete"],
-        ["budget"],
+        ["session", "log"],
+        ["session", "brief"],
+        ["session", "artifacts"],
+        ["session", "pause"],
+        ["session", "abort", "--yes"],
+        ["session", "complete"],
+        ["session", "budget"],
         ["resume"],
-        ["retry"],
+        ["session", "retry"],
     ],
 )
 def test_a_session_that_is_not_there_is_told_by_every_command(
@@ -405,9 +405,9 @@ def test_following_ends_well_at_ctrl_c(agentforge: CommandLine) -> None:
         raise KeyboardInterrupt
 
     agentforge.during_pause = interrupt
-    for command in ("show", "log"):
+    for command in (["show"], ["session", "log"]):
         agentforge.pauses = 0
-        ended = agentforge(command, session_id, "--follow")
+        ended = agentforge(*command, session_id, "--follow")
         assert (ended.code, ended.err) == (0, "")
         assert ended.out
 
@@ -423,12 +423,12 @@ def test_log_follows_with_the_new_entries_only(agentforge: CommandLine) -> None:
             manager.complete()
 
     agentforge.during_pause = act
-    ended = agentforge("log", session_id, "--follow", "--json")
+    ended = agentforge("session", "log", session_id, "--follow", "--json")
     assert [(one["index"], one["action"]) for one in ended.documents] == [
         (0, "session_created"),
         (1, "session_completed"),
     ]
-    again = agentforge("log", session_id, "--follow", "-n", "1")
+    again = agentforge("session", "log", session_id, "--follow", "-n", "1")
     assert again.out == "2026-03-01 12:00:00Z  session_completed  [red]\n"
 
 
@@ -440,7 +440,7 @@ def test_log_tells_the_history_with_all_lines_of_the_details(agentforge: Command
     agentforge.later(seconds=1)
     manager.add_history("noted", "first line\n  second line\nthird")
     session_id = agentforge.new_id(manager)
-    assert agentforge("log", session_id).out == (
+    assert agentforge("session", "log", session_id).out == (
         "2026-03-01 12:00:00Z  session_created  [red]\n"
         "2026-03-01 12:00:01Z  noted  [red]  first line\n"
         "      second line\n"
@@ -456,7 +456,7 @@ def test_log_shows_as_many_of_the_last_entries_as_asked(
     for action in "abc":
         manager.add_history(action)
     session_id = agentforge.new_id(manager)
-    document = agentforge("log", session_id, "-n", number, "--json").document
+    document = agentforge("session", "log", session_id, "-n", number, "--json").document
     assert document["total"] == 4
     assert [one["action"] for one in document["history"]] == (
         expected if expected is not None else ["session_created", "a", "b", "c"]
@@ -468,10 +468,10 @@ def test_brief_writes_the_briefing_within_its_limit(agentforge: CommandLine) -> 
     for number in range(100):
         manager.add_history("noted", f"entry {number}")
     session_id = agentforge.new_id(manager)
-    whole = agentforge("brief", session_id)
+    whole = agentforge("session", "brief", session_id)
     assert whole.out == f"{manager.briefing(2000)}\n"
     assert "Goal: “Count things" in whole.out
-    short = agentforge("brief", session_id, "--max-tokens", 100, "--json").document
+    short = agentforge("session", "brief", session_id, "--max-tokens", 100, "--json").document
     assert short["briefing"] == manager.briefing(100)
     assert short["estimated_tokens"] <= short["max_tokens"] == 100
 
@@ -482,12 +482,12 @@ def test_artifacts_can_be_narrowed_to_a_phase(agentforge: CommandLine) -> None:
     manager.advance_phase("green")
     manager.add_artifact("b.txt", "modified")
     session_id = agentforge.new_id(manager)
-    out = agentforge("artifacts", session_id).out
+    out = agentforge("session", "artifacts", session_id).out
     assert "a.txt  created   red" in out
     assert f"They are in {agentforge.store.workspace_path(session_id)}" in out
-    one = agentforge("artifacts", session_id, "--phase", "green", "--json").document
+    one = agentforge("session", "artifacts", session_id, "--phase", "green", "--json").document
     assert [artifact["path"] for artifact in one["artifacts"]] == ["b.txt"]
-    assert agentforge("artifacts", session_id, "--phase", "blue").out == (
+    assert agentforge("session", "artifacts", session_id, "--phase", "blue").out == (
         "No artifact is recorded.\n"
     )
 
@@ -513,13 +513,13 @@ def hostile(agentforge: CommandLine) -> str:
     [
         (["list"], True),
         (["show", "ID"], False),
-        (["log", "ID"], False),
-        (["brief", "ID"], True),
-        (["artifacts", "ID"], False),
+        (["session", "log", "ID"], False),
+        (["session", "brief", "ID"], True),
+        (["session", "artifacts", "ID"], False),
         (["show", "ID", "--follow"], True),
-        (["log", "ID", "--follow"], False),
-        (["cleanup", "--older-than", "0s", "--dry-run"], True),
-        (["budget", "ID"], True),
+        (["session", "log", "ID", "--follow"], False),
+        (["prune", "--kind", "agent", "--older-than", "0s", "--dry-run"], True),
+        (["session", "budget", "ID"], True),
     ],
 )
 def test_hostile_contents_reach_no_terminal(

@@ -68,7 +68,9 @@ def agentforge(capsys: pytest.CaptureFixture[str]) -> Command:
 def test_what_is_sent_is_listed_first_and_is_in_every_prompt(
     project: Path, agentforge: Command
 ) -> None:
-    done = agentforge("tdflow", "spec.yaml", "--agent", "recorded:recorded", "--context", ".*")
+    done = agentforge(
+        "run", "tdflow", "spec.yaml", "--agent", "recorded:recorded", "--context", ".*"
+    )
     assert done.code == 0, done.err
     lines = done.err.splitlines()
     assert lines[0].startswith(f"Sent to the agent with each prompt, of {project} (at most ")
@@ -95,7 +97,7 @@ def test_what_is_sent_is_listed_first_and_is_in_every_prompt(
 def test_a_dry_run_shows_it_with_its_tokens_and_begins_nothing(
     project: Path, agentforge: Command
 ) -> None:
-    planned = agentforge("tdflow", "spec.yaml", "--dry-run", "--json")
+    planned = agentforge("run", "tdflow", "spec.yaml", "--dry-run", "--json")
     assert planned.code == 0, planned.err
     document = planned.document
     assert document["phase"] == "red"
@@ -103,7 +105,9 @@ def test_a_dry_run_shows_it_with_its_tokens_and_begins_nothing(
     assert document["context"]["tokens"] <= 3000
     assert "Never use magic." in document["prompt"]
     assert document["agent"] is None
-    shown = agentforge("tdflow", "spec.yaml", "--dry-run", "--agent", "recorded:recorded").out
+    shown = agentforge(
+        "run", "tdflow", "spec.yaml", "--dry-run", "--agent", "recorded:recorded"
+    ).out
     assert "Nothing was sent, and no session was begun." in shown
     assert f"takes at most {document['prompt_tokens']:,} tokens" in shown
     assert SessionStore().list_sessions() == []
@@ -114,7 +118,7 @@ def test_options_add_files_and_beat_role_and_rules(
 ) -> None:
     (tmp_path / "other.md").write_text("Use magic.\n")
     document = agentforge(
-        *("spec", "ledger", "--dry-run", "--json", "--context", "src/other.py"),
+        *("run", "spec", "ledger", "--dry-run", "--json", "--context", "src/other.py"),
         *("--role", "You are quick.", "--rules", str(tmp_path / "other.md")),
     ).document
     prompt = document["prompt"]
@@ -132,13 +136,13 @@ def test_the_specification_names_files_too(project: Path, agentforge: Command) -
     )
     assert text != SPEC
     (project / "spec.yaml").write_text(text)
-    document = agentforge("tdflow", "spec.yaml", "--dry-run", "--json").document
+    document = agentforge("run", "tdflow", "spec.yaml", "--dry-run", "--json").document
     assert [(one["kind"], one["name"]) for one in document["context"]["parts"]] == [
         ("file", "src/model.py"),
         ("file", "src/other.py"),
     ]
     (project / "spec.yaml").write_text(text.replace("src/*", "../x"))
-    refused = agentforge("tdflow", "spec.yaml", "--dry-run")
+    refused = agentforge("run", "tdflow", "spec.yaml", "--dry-run")
     assert refused.code == 7
     assert "'../x' leads out of the project" in refused.err
 
@@ -147,11 +151,16 @@ def test_without_any_word_of_it_nothing_of_the_project_is_sent(
     project: Path, agentforge: Command
 ) -> None:
     (project / ".agentforge" / "config.toml").unlink()
-    planned = agentforge("tdflow", "spec.yaml", "--dry-run")
+    planned = agentforge("run", "tdflow", "spec.yaml", "--dry-run")
     assert "Nothing of the project is sent." in planned.out
-    assert agentforge("tdflow", "spec.yaml", "--dry-run", "--json").document["context"] is None
+    assert (
+        agentforge("run", "tdflow", "spec.yaml", "--dry-run", "--json").document["context"] is None
+    )
     trusted(project, "[context]\nenabled = false\n")
-    assert "Nothing of the project is sent." in agentforge("tdflow", "spec.yaml", "--dry-run").out
+    assert (
+        "Nothing of the project is sent."
+        in agentforge("run", "tdflow", "spec.yaml", "--dry-run").out
+    )
 
 
 @pytest.fixture
@@ -167,27 +176,31 @@ def repository(project: Path) -> Path:
 def test_of_a_repository_the_prompt_shows_what_the_session_begins_with(
     repository: Path, agentforge: Command
 ) -> None:
-    planned = agentforge("tdflow", "spec.yaml", "--dry-run", "--json", "--repo", ".").document
+    planned = agentforge(
+        "run", "tdflow", "spec.yaml", "--dry-run", "--json", "--repo", "."
+    ).document
     assert f"{repository} at HEAD (" in planned["context"]["folder"]
     assert "class Model" in planned["prompt"]
     assert "class Changed" not in planned["prompt"]
-    both = agentforge("tdflow", "spec.yaml", "--dry-run", "--repo", ".", "--with-uncommitted")
+    both = agentforge(
+        "run", "tdflow", "spec.yaml", "--dry-run", "--repo", ".", "--with-uncommitted"
+    )
     assert "with what is not committed" in both.out
     changed = agentforge(
-        *("tdflow", "spec.yaml", "--dry-run", "--json", "--repo", ".", "--with-uncommitted")
+        *("run", "tdflow", "spec.yaml", "--dry-run", "--json", "--repo", ".", "--with-uncommitted")
     ).document
     assert "class Changed" in changed["prompt"]
     assert SessionStore().list_sessions() == []
     write_files(repository, {"adder.py": "def add(): ...\n"})
     commit_all(repository, "more")
-    there = agentforge("tdflow", "spec.yaml", "--dry-run", "--json", "--repo", ".").document
+    there = agentforge("run", "tdflow", "spec.yaml", "--dry-run", "--json", "--repo", ".").document
     assert "def add(): ..." in there["prompt"], "the file that is to be written is there already"
 
 
 def test_of_a_repository_prompts_show_what_the_job_is_about_and_the_context(
     repository: Path, agentforge: Command
 ) -> None:
-    done = agentforge("tdflow", "spec.yaml", "--agent", "recorded:recorded", "--repo", ".")
+    done = agentforge("run", "tdflow", "spec.yaml", "--agent", "recorded:recorded", "--repo", ".")
     assert done.code == 0, done.err
     assert f"of {repository} at HEAD (" in done.err
     store = SessionStore(sessions_directory(repository))
@@ -202,17 +215,21 @@ def test_of_a_repository_prompts_show_what_the_job_is_about_and_the_context(
 
 def test_the_configured_gate_is_taken_and_said(project: Path, agentforge: Command) -> None:
     trusted(project, CONFIG + "[gate]\ncommand = 'no-such-program -q'\nreport = 'tap'\n")
-    done = agentforge("tdflow", "spec.yaml", "--agent", "recorded:recorded")
+    done = agentforge("run", "tdflow", "spec.yaml", "--agent", "recorded:recorded")
     assert "Gate, as .agentforge/config.toml says: no-such-program -q" in done.err
     assert done.code == ExitCode.SANDBOX, done.err
     assert SessionStore().list_sessions() == []
-    sandbox = agentforge("tdflow", "spec.yaml", "--agent", "recorded:recorded", "--gate", "sandbox")
+    sandbox = agentforge(
+        "run", "tdflow", "spec.yaml", "--agent", "recorded:recorded", "--gate", "sandbox"
+    )
     assert sandbox.code == 0, sandbox.err
     trusted(project, CONFIG + '[gate]\ncommand = "\'"\n')
-    refused = agentforge("tdflow", "spec.yaml", "--dry-run")
+    refused = agentforge("run", "tdflow", "spec.yaml", "--dry-run")
     assert refused.code == 2
     assert "[gate] in .agentforge/config.toml" in refused.err
-    alone = agentforge("tdflow", "spec.yaml", "--dry-run", "--gate", "sandbox", "--report", "tap")
+    alone = agentforge(
+        "run", "tdflow", "spec.yaml", "--dry-run", "--gate", "sandbox", "--report", "tap"
+    )
     assert alone.code == 2
 
 
@@ -228,7 +245,7 @@ def test_the_configured_gate_is_taken_and_said(project: Path, agentforge: Comman
 def test_what_can_not_be_used_is_refused_before_anything_is_begun(
     project: Path, agentforge: Command, words: tuple[str, ...], fault: str
 ) -> None:
-    done = agentforge("tdflow", "spec.yaml", "--agent", "recorded:recorded", *words)
+    done = agentforge("run", "tdflow", "spec.yaml", "--agent", "recorded:recorded", *words)
     assert done.code == 2
     assert fault in done.err
     assert SessionStore().list_sessions() == []
@@ -237,6 +254,6 @@ def test_what_can_not_be_used_is_refused_before_anything_is_begun(
 def test_rules_that_do_not_fit_are_refused(project: Path, agentforge: Command) -> None:
     (project / "rules.md").write_text("Be careful.\n" * 2000)
     trusted(project)
-    done = agentforge("tdflow", "spec.yaml", "--dry-run")
+    done = agentforge("run", "tdflow", "spec.yaml", "--dry-run")
     assert done.code == 2
     assert "the rules take more than the 3,000 tokens" in done.err

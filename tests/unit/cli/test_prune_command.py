@@ -88,7 +88,7 @@ def test_both_kinds_go_by_their_own_default_age(
 
     assert done.code == 0
     assert "sandbox: Deleted 1 session" in done.out
-    assert "harness: Deleted 1 session" in done.out
+    assert "agent: Deleted 1 session" in done.out
     assert there(workspaces) == [recent]
     assert agentforge.store.list_sessions() == [young]
     assert old not in there(workspaces)
@@ -174,7 +174,7 @@ def test_kinds_on_one_disk_free_it_together_and_no_more_than_is_asked_for(
         done = run_at("prune", *words, "--yes")
 
         assert shown["sandbox"]["deleted"] == by_age[:2]
-        assert shown["harness"]["deleted"] == []
+        assert shown["agent"]["deleted"] == []
         assert (done.code, done.err) == (0, "")
         assert there(disk / workspaces.name) == by_age[2:]
         assert run_at.store.list_sessions() == [ended]
@@ -305,7 +305,7 @@ def test_a_root_that_was_named_and_is_missing_keeps_no_other_kind_from_being_pru
     done = agentforge("prune", "--workspace-root", tmp_path / "nowhere", "--yes")
     assert done.code == 3
     assert f"warning: sandbox: there is no directory {tmp_path / 'nowhere'}" in done.err
-    assert "harness: Deleted 1 session" in done.out
+    assert "agent: Deleted 1 session" in done.out
     assert agentforge.store.list_sessions() == []
 
 
@@ -354,9 +354,11 @@ def test_question_sessions_are_pruned_where_they_are_said_to_be(
     monkeypatch.chdir(tmp_path)
     elsewhere = tmp_path / "elsewhere"
     for place in (elsewhere, tmp_path / ".agentforge" / "questions"):
-        asked = agentforge("ask", "Which?", *OPTIONS, "--no-wait", "--questions", place, "--json")
+        asked = agentforge(
+            "questions", "ask", "Which?", *OPTIONS, "--no-wait", "--questions", place, "--json"
+        )
         session_id = json.loads(asked.out)["session_id"]
-        assert agentforge("reject", session_id, "--questions", place).code == 0
+        assert agentforge("questions", "reject", session_id, "--questions", place).code == 0
     done = agentforge("prune", "--questions", elsewhere, "--older-than", "0s", "--yes")
     assert done.code == 0, done.err
     assert [one.name for one in elsewhere.iterdir() if one.name != ".prune"] == []
@@ -368,7 +370,7 @@ def test_question_sessions_are_pruned_where_they_are_said_to_be(
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["for people", "for programs"])
-@pytest.mark.parametrize("bad", ["sandbox", "harness"])
+@pytest.mark.parametrize("bad", ["sandbox", "agent"])
 def test_a_root_that_is_refused_while_pruning_is_told_beside_what_went_in_the_others(
     agentforge: CommandLine,
     prune: Prune,
@@ -381,7 +383,7 @@ def test_a_root_that_is_refused_while_pruning_is_told_beside_what_went_in_the_ot
     agentforge.manager(ended).complete()
     agentforge.later(days=31)
     old = made(hours=25)
-    private = {"sandbox": workspaces, "harness": agentforge.base}[bad] / ".prune"
+    private = {"sandbox": workspaces, "agent": agentforge.base}[bad] / ".prune"
     (private / "audit.jsonl").unlink(missing_ok=True)
     (private / "audit.jsonl").mkdir(parents=True)
 
@@ -389,8 +391,8 @@ def test_a_root_that_is_refused_while_pruning_is_told_beside_what_went_in_the_ot
 
     assert done.code == 8
     assert (old in there(workspaces)) is (bad == "sandbox")
-    assert (ended in agentforge.store.list_sessions()) is (bad == "harness")
-    good, its = ("harness", ended) if bad == "sandbox" else ("sandbox", old)
+    assert (ended in agentforge.store.list_sessions()) is (bad == "agent")
+    good, its = ("agent", ended) if bad == "sandbox" else ("sandbox", old)
     if as_json:
         kinds = done.document["kinds"]
         assert kinds[bad]["failed"]["type"] == "PruneRootUnusable"
@@ -762,9 +764,9 @@ def test_for_ever_in_the_configuration_wins_over_the_nightly_line(
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".agentforge").mkdir()
     trusted(tmp_path, "[questions]\nretention_s = 0\n")
-    asked = agentforge("ask", "Which?", *OPTIONS, "--no-wait", "--json")
+    asked = agentforge("questions", "ask", "Which?", *OPTIONS, "--no-wait", "--json")
     session_id = json.loads(asked.out)["session_id"]
-    assert agentforge("reject", session_id).code == 0
+    assert agentforge("questions", "reject", session_id).code == 0
     agentforge.later(days=999)
     for words in (["--older-than", "7d"], ["--keep-last", "0"], ["--kind", "questions"]):
         done = agentforge("prune", "--yes", *words)

@@ -58,8 +58,8 @@ def only(sessions: QuestionSessions) -> Any:
 
 def test_ask_without_waiting_tells_the_id(cli: Run, sessions: QuestionSessions) -> None:
     code, out, _ = cli(
-        "ask", "Which  database shall it be, then?", "-o", "PostgreSQL=a server", "-o", "SQLite",
-        "--no-wait", "--call-id", "c",
+        "questions", "ask", "Which  database shall it be, then?", "-o", "PostgreSQL=a server",
+        "-o", "SQLite", "--no-wait", "--call-id", "c",
     )  # fmt: skip
     found = only(sessions)
     assert (code, out) == (0, f"{found.session_id}\n")
@@ -88,7 +88,7 @@ def in_a_moment(sessions: QuestionSessions, act: Callable[[str], object]) -> thr
 def test_ask_waits_and_tells_the_answer(cli: Run, sessions: QuestionSessions) -> None:
     answer = [UserAnswer(question_index=0, selected_option="b")]
     person = in_a_moment(sessions, lambda one: sessions.save_session_answers(one, answer))
-    code, out, err = cli("ask", "Which?", "-o", "a", "-o", "b")
+    code, out, err = cli("questions", "ask", "Which?", "-o", "a", "-o", "b")
     person.join()
     assert (code, out) == (0, "Here are the user's answers:\n\n1. Which?\n→ b\n")
     assert only(sessions).session_id in err
@@ -97,7 +97,7 @@ def test_ask_waits_and_tells_the_answer(cli: Run, sessions: QuestionSessions) ->
 def test_ask_in_json_tells_it_whole(cli: Run, sessions: QuestionSessions) -> None:
     person = in_a_moment(sessions, lambda one: sessions.save_session_answers(one, ANSWERS))
     document = json.dumps({"questions": [question_document(one) for one in QUESTIONS]})
-    code, out, err = cli("ask", "--json", stdin=document)
+    code, out, err = cli("questions", "ask", "--json", stdin=document)
     person.join()
     found = json.loads(out)
     assert (code, err) == (0, "")
@@ -108,7 +108,7 @@ def test_ask_in_json_tells_it_whole(cli: Run, sessions: QuestionSessions) -> Non
 
 def test_ask_ends_with_1_when_it_is_rejected(cli: Run, sessions: QuestionSessions) -> None:
     person = in_a_moment(sessions, lambda one: sessions.reject_session(one, "no"))
-    code, out, _ = cli("ask", "Which?", "-o", "a", "-o", "b", "--json")
+    code, out, _ = cli("questions", "ask", "Which?", "-o", "a", "-o", "b", "--json")
     person.join()
     assert code == 1
     assert json.loads(out)["error"]["reason"] == "no"
@@ -122,7 +122,7 @@ def test_the_reason_of_a_rejection_reaches_the_one_who_asked(
     cli: Run, sessions: QuestionSessions, reason: str | None, line: str
 ) -> None:
     person = in_a_moment(sessions, lambda one: sessions.reject_session(one, reason))
-    code, out, _ = cli("ask", "Which?", "-o", "a", "-o", "b")
+    code, out, _ = cli("questions", "ask", "Which?", "-o", "a", "-o", "b")
     person.join()
     assert (code, out) == (1, f"User rejected this question set.\n\n{line}\n")
 
@@ -131,13 +131,13 @@ def test_ask_says_who_waits_and_where_and_not_if_the_question_is_kept(
     cli: Run, sessions: QuestionSessions, tmp_path: Path
 ) -> None:
     person = in_a_moment(sessions, sessions.reject_session)
-    cli("ask", "Which?", "-o", "a", "-o", "b")
+    cli("questions", "ask", "Which?", "-o", "a", "-o", "b")
     person.join()
     found = only(sessions)
     assert found.working_directory == str(tmp_path)
     assert found.asker.process.pid == os.getpid()
     for more in (["--no-wait"], ["--keep", "--timeout", "0.1s"]):
-        cli("ask", "Which?", "-o", "a", "-o", "b", *more)
+        cli("questions", "ask", "Which?", "-o", "a", "-o", "b", *more)
         assert sessions.pending()[-1].asker is None
 
 
@@ -145,17 +145,19 @@ def test_one_queue_is_shared_when_it_is_asked_for(
     cli: Run, sessions: QuestionSessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AUQ_SESSION_DIR", str(tmp_path / "all"))
-    _, session_id, _ = cli("ask", "Which?", "-o", "a", "-o", "b", "--no-wait", "--shared")
+    _, session_id, _ = cli(
+        "questions", "ask", "Which?", "-o", "a", "-o", "b", "--no-wait", "--shared"
+    )
     assert sessions.list_sessions() == []
     (found,) = QuestionSessions(tmp_path / "all").list_sessions()
     assert session_id == f"{found.session_id}\n"
-    assert session_id[:8] in cli("history", "--shared")[1]
+    assert session_id[:8] in cli("questions", "history", "--shared")[1]
     assert cli("answer", session_id[:8], "--shared", "-s", "a")[0] == 0
-    assert cli("ask", "--wait-for", session_id[:8], "--shared")[0] == 0
+    assert cli("questions", "ask", "--wait-for", session_id[:8], "--shared")[0] == 0
     (found,) = QuestionSessions(tmp_path / "all").list_sessions()
     assert found.answers is not None
     assert found.answers.last_read_at is not None
-    code, _, err = cli("history", "--shared", "--questions", "x")
+    code, _, err = cli("questions", "history", "--shared", "--questions", "x")
     assert code == 2
     assert "--questions names another place" in err
 
@@ -166,7 +168,9 @@ def test_one_queue_is_shared_when_it_is_asked_for(
 def test_ask_ends_with_124_when_nobody_answers(
     cli: Run, sessions: QuestionSessions, keep: list[str], status: SessionStatus
 ) -> None:
-    code, out, err = cli("ask", "Which?", "-o", "a", "-o", "b", "--timeout", "0.1s", *keep)
+    code, out, err = cli(
+        "questions", "ask", "Which?", "-o", "a", "-o", "b", "--timeout", "0.1s", *keep
+    )
     assert (code, out) == (124, "")
     assert re.search(r" within \d+\.\d s; ", err), "to the tenth of a second"
     assert only(sessions).status is status
@@ -179,18 +183,18 @@ def test_ask_that_is_interrupted_withdraws_the_question(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(QuestionSessions, "wait_for_answers", interrupt)
-    assert cli("ask", "Which?", "-o", "a", "-o", "b")[0] == 130
+    assert cli("questions", "ask", "Which?", "-o", "a", "-o", "b")[0] == 130
     assert only(sessions).status is SessionStatus.ABANDONED
-    code, _, _ = cli("ask", "Which?", "-o", "a", "-o", "b", "--keep")
+    code, _, _ = cli("questions", "ask", "Which?", "-o", "a", "-o", "b", "--keep")
     assert code == 130
     assert len(sessions.pending()) == 1
 
 
 def test_ask_can_wait_for_what_was_asked_before(cli: Run, sessions: QuestionSessions) -> None:
     session_id = sessions.create_session([DATABASE])
-    assert cli("ask", "--wait-for", session_id[:6], "--timeout", "0.1s")[0] == 124
+    assert cli("questions", "ask", "--wait-for", session_id[:6], "--timeout", "0.1s")[0] == 124
     sessions.save_session_answers(session_id, ANSWERS[:1])
-    code, out, _ = cli("ask", "--wait-for", session_id[:6])
+    code, out, _ = cli("questions", "ask", "--wait-for", session_id[:6])
     assert code == 0
     assert "→ PostgreSQL" in out
 
@@ -201,8 +205,8 @@ def test_waiting_for_what_was_asked_takes_nothing_that_it_would_ignore(
 ) -> None:
     session_id = sessions.create_session(QUESTIONS)
     sessions.save_session_answers(session_id, ANSWERS)
-    assert cli("ask", "--wait-for", session_id)[0] == 0
-    code, out, err = cli("ask", "--wait-for", session_id, *more)
+    assert cli("questions", "ask", "--wait-for", session_id)[0] == 0
+    code, out, err = cli("questions", "ask", "--wait-for", session_id, *more)
     assert (code, out) == (2, "")
     assert "--wait-for" in err
 
@@ -210,18 +214,18 @@ def test_waiting_for_what_was_asked_takes_nothing_that_it_would_ignore(
 @pytest.mark.parametrize(
     ("arguments", "stdin"),
     [
-        (["ask", "--no-wait"], "{"),
-        (["ask", "--no-wait"], "[]"),
-        (["ask", "--no-wait"], "7"),
-        (["ask", "--no-wait"], '[{"prompt": 1}]'),
-        (["ask", "--no-wait"], "[" * 100_000),
-        (["ask", "--no-wait", "-f", "missing.json"], None),
-        (["ask", "p", "-f", "x.json"], None),
-        (["ask", "p", "-o", "only one"], None),
-        (["ask", "-o", "a"], None),
-        (["ask", "p", "--wait-for", "x"], None),
-        (["ask", "p", "-o", "a", "-o", "b", "--no-wait", "--timeout", "1m"], None),
-        (["ask", "p", "-o", "a", "-o", "b", "--questions", ""], None),
+        (["questions", "ask", "--no-wait"], "{"),
+        (["questions", "ask", "--no-wait"], "[]"),
+        (["questions", "ask", "--no-wait"], "7"),
+        (["questions", "ask", "--no-wait"], '[{"prompt": 1}]'),
+        (["questions", "ask", "--no-wait"], "[" * 100_000),
+        (["questions", "ask", "--no-wait", "-f", "missing.json"], None),
+        (["questions", "ask", "p", "-f", "x.json"], None),
+        (["questions", "ask", "p", "-o", "only one"], None),
+        (["questions", "ask", "-o", "a"], None),
+        (["questions", "ask", "p", "--wait-for", "x"], None),
+        (["questions", "ask", "p", "-o", "a", "-o", "b", "--no-wait", "--timeout", "1m"], None),
+        (["questions", "ask", "p", "-o", "a", "-o", "b", "--questions", ""], None),
         (["answer", "!"], None),
     ],
 )
@@ -240,25 +244,30 @@ def test_every_command_takes_the_directory(cli: Run, tmp_path: Path) -> None:
     elsewhere = QuestionSessions(there)
     asked = []
     for given in ([option, there], [f"{option}={there}"]):
-        code, out, _ = cli("ask", "Which?", "-o", "a", "-o", "b", "--no-wait", *given)
+        code, out, _ = cli("questions", "ask", "Which?", "-o", "a", "-o", "b", "--no-wait", *given)
         assert code == 0
         asked.append(out.strip())
     assert cli("answer", asked[0], "-s", "a", option, there)[0] == 0
-    assert cli("reject", asked[1], option, there)[0] == 0
-    assert asked[0][:8] in cli("history", option, there)[1]
+    assert cli("questions", "reject", asked[1], option, there)[0] == 0
+    assert asked[0][:8] in cli("questions", "history", option, there)[1]
     assert sorted(one.session_id for one in elsewhere.list_sessions()) == sorted(asked)
     assert cli("questions", "abcd", option, there)[0] == 3
-    assert cli("history", option)[0] == 2
+    assert cli("questions", "history", option)[0] == 2
 
 
-@pytest.mark.parametrize("command", [["history"], ["questions"], ["mcp"]])
+@pytest.mark.parametrize("command", [["questions", "history"], ["questions"], ["mcp"]])
 def test_empty_directory_is_refused(cli: Run, tmp_path: Path, command: list[str]) -> None:
     code, _, err = cli(*command, "--questions", "")
     assert (code, "--questions" in err, "the path is empty" in err) == (2, True, True)
 
 
 def test_label_that_looks_like_an_option_is_a_label(cli: Run, sessions: QuestionSessions) -> None:
-    assert cli("ask", "Which?", "--option=--dir", "-o", "b", "--no-wait", "--title=--dir")[0] == 0
+    assert (
+        cli(
+            "questions", "ask", "Which?", "--option=--dir", "-o", "b", "--no-wait", "--title=--dir"
+        )[0]
+        == 0
+    )
     assert only(sessions).questions[0].labels == ("--dir", "b")
     assert cli("answer", only(sessions).session_id, "--select", "--dir")[0] == 0
 
@@ -266,7 +275,7 @@ def test_label_that_looks_like_an_option_is_a_label(cli: Run, sessions: Question
 def test_a_wrong_configuration_ends_with_7(cli: Run, tmp_path: Path) -> None:
     (tmp_path / ".agentforge").mkdir()
     trusted(tmp_path, "[questions]\nmax_session = 3\n")
-    code, _, err = cli("ask", "p", "-o", "a", "-o", "b")
+    code, _, err = cli("questions", "ask", "p", "-o", "a", "-o", "b")
     assert code == 7
     assert "did you mean 'max_sessions'?" in err
 
@@ -380,33 +389,35 @@ def test_what_a_person_types_is_numbers_or_words() -> None:
 
 def test_reject(cli: Run, sessions: QuestionSessions) -> None:
     session_id = sessions.create_session(QUESTIONS)
-    code, out, _ = cli("reject", session_id[:4], "-r", "not now")
+    code, out, _ = cli("questions", "reject", session_id[:4], "-r", "not now")
     assert (code, out) == (0, f"Question session {session_id} was rejected.\n")
     assert only(sessions).rejection_reason == "not now"
-    for command in (["reject", session_id], ["answer", session_id, "-s", "1:SQLite"]):
+    for command in (["questions", "reject", session_id], ["answer", session_id, "-s", "1:SQLite"]):
         code, _, err = cli(*command)
         assert code == 6
         assert "it was rejected" in err
 
 
 def test_history_lists_the_last_asked_first(cli: Run, sessions: QuestionSessions) -> None:
-    assert cli("history")[1] == "No question session is there in .agentforge/questions.\n"
+    assert (
+        cli("questions", "history")[1] == "No question session is there in .agentforge/questions.\n"
+    )
     first = sessions.create_session([DATABASE])
     second = sessions.create_session(QUESTIONS)
     sessions.reject_session(first)
     (sessions.base_dir / "00000000-0000-4000-8000-000000000000").mkdir()
-    code, out, err = cli("history")
+    code, out, err = cli("questions", "history")
     lines = out.splitlines()
     assert code == 0
     assert len(lines) == 2
     assert {line[:8] for line in lines} == {first[:8], second[:8]}
     assert "00000000-0000-4000-8000-000000000000 can't be read" in err
     assert "Database, Features" in out
-    code, out, _ = cli("history", "--status", "rejected", "--json")
+    code, out, _ = cli("questions", "history", "--status", "rejected", "--json")
     document = json.loads(out)
     assert [one["session_id"] for one in document["sessions"]] == [first]
     assert len(document["unreadable"]) == 1
-    assert len(cli("history", "--limit", "1")[1].splitlines()) == 1
+    assert len(cli("questions", "history", "--limit", "1")[1].splitlines()) == 1
 
 
 STATES = [
@@ -429,18 +440,23 @@ def test_history_tells_each_state_by_its_word_and_finds_it_by_word_and_name(
     sessions.abandon_session(ids[4])
     session_id = ids[[one[0] for one in STATES].index(word)]
     for given in (word, name, word.replace(" ", "-")):
-        (line,) = cli("history", "--status", given)[1].splitlines()
+        (line,) = cli("questions", "history", "--status", given)[1].splitlines()
         assert line.startswith(f"{session_id[:8]}  {word} ")
-    assert cli("history", session_id)[1].startswith(f"Question session {session_id} {told}.\n")
-    assert json.loads(cli("history", session_id, "--json")[1])["status"] == name
+    assert cli("questions", "history", session_id)[1].startswith(
+        f"Question session {session_id} {told}.\n"
+    )
+    assert json.loads(cli("questions", "history", session_id, "--json")[1])["status"] == name
     if name != "pending":
-        for command in (["answer", session_id, "-s", "SQLite"], ["reject", session_id]):
+        for command in (
+            ["answer", session_id, "-s", "SQLite"],
+            ["questions", "reject", session_id],
+        ):
             code, _, err = cli(*command)
             assert (code, f": it {told}. Nothing was changed" in err) == (6, True)
 
 
 def test_status_that_does_not_exist_is_told_with_those_that_do(cli: Run) -> None:
-    code, _, err = cli("history", "--status", "done")
+    code, _, err = cli("questions", "history", "--status", "done")
     assert code == 2
     assert "waiting, answered, rejected, timed_out, abandoned" in err
 
@@ -452,9 +468,9 @@ def test_session_whose_time_is_over_has_timed_out_before_anybody_writes_it(
     config.write_text("[questions]\nsession_timeout_s = 0.001\n")
     monkeypatch.setenv("AGENTFORGE_CONFIG", str(config))
     session_id = sessions.create_session([DATABASE])
-    assert "timed out" in cli("history")[1]
-    assert session_id[:8] in cli("history", "--status", "timed-out")[1]
-    assert "No question session is waiting" in cli("history", "--status", "waiting")[1]
+    assert "timed out" in cli("questions", "history")[1]
+    assert session_id[:8] in cli("questions", "history", "--status", "timed-out")[1]
+    assert "No question session is waiting" in cli("questions", "history", "--status", "waiting")[1]
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     code, out, err = cli("answer", session_id)  # and nobody is asked in vain
     assert (code, out, "has timed out" in err) == (6, "", True)
@@ -463,19 +479,19 @@ def test_session_whose_time_is_over_has_timed_out_before_anybody_writes_it(
 
 def test_history_shows_one_whole(cli: Run, sessions: QuestionSessions) -> None:
     session_id = sessions.create_session(QUESTIONS)
-    _, out, _ = cli("history", session_id[:6])
+    _, out, _ = cli("questions", "history", session_id[:6])
     assert "   - PostgreSQL — relational, a server" in out
     assert re.search(r"^Asked \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ$", out, re.MULTILINE)
     sessions.save_session_answers(session_id, ANSWERS)
-    assert "→ Search" in cli("history", session_id)[1]
-    assert json.loads(cli("history", session_id, "--json")[1])["status"] == "completed"
+    assert "→ Search" in cli("questions", "history", session_id)[1]
+    assert json.loads(cli("questions", "history", session_id, "--json")[1])["status"] == "completed"
 
 
 def test_ids_that_are_unknown_or_mean_several(cli: Run, sessions: QuestionSessions) -> None:
     for one in ("abcdef01-0000-4000-8000-000000000000", "abcdef01-0000-4000-8000-00000000000f"):
         sessions.create_session(QUESTIONS, session_id=one)
-    assert cli("reject", "fff")[0] == 3
-    code, _, err = cli("reject", "abc")
+    assert cli("questions", "reject", "fff")[0] == 3
+    code, _, err = cli("questions", "reject", "abc")
     assert code == 4
     assert "abcdef01-0000-4000-8000-00000000000f" in err
 
@@ -485,6 +501,10 @@ def test_hostile_text_reaches_no_terminal(cli: Run, sessions: QuestionSessions) 
 
     hostile = evolve(DATABASE, prompt="a\x1b[2Jb", title="\x1b]0;x\x07")
     session_id = sessions.create_session([hostile])
-    for command in (["history"], ["history", session_id], ["answer", session_id, "-t", "\x1bx"]):
+    for command in (
+        ["questions", "history"],
+        ["questions", "history", session_id],
+        ["answer", session_id, "-t", "\x1bx"],
+    ):
         _, out, err = cli(*command)
         assert "\x1b" not in out + err

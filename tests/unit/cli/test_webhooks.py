@@ -41,7 +41,7 @@ def test_a_command_that_changes_a_session_tells_of_it_before_it_ends(
     monkeypatch.setenv("HOOK_SECRET", "s3cret")
     with receiving() as receiver:
         configure(hook(receiver.url, 'secret_env = "HOOK_SECRET"'))
-        assert agentforge("pause", session_id, "--reason", "lunch").err == ""
+        assert agentforge("session", "pause", session_id, "--reason", "lunch").err == ""
 
     [told] = receiver.received
     body = json.loads(told.body)
@@ -58,7 +58,7 @@ def test_a_receiver_that_is_down_fails_no_command_and_is_told_by_the_next_one(
     session_id = agentforge.new()
     with receiving(answers(status(503), status(204))) as receiver:
         configure(hook(receiver.url))
-        ended = agentforge("pause", session_id)
+        ended = agentforge("session", "pause", session_id)
         assert ended.code == 0
         assert ended.err.startswith("warning: webhook.waiting webhook=team")
         [row] = agentforge("webhooks", "list", "--json").document["webhooks"]
@@ -76,7 +76,7 @@ def test_what_is_still_not_taken_waits_on_and_is_said(
     session_id = agentforge.new()
     with receiving(answers(status(500))) as receiver:
         configure(hook(receiver.url))
-        agentforge("pause", session_id)
+        agentforge("session", "pause", session_id)
         told = agentforge("webhooks", "deliver")
         assert told.code == 1
         assert told.err == (
@@ -92,10 +92,10 @@ def test_what_happened_before_the_receiver_was_named_is_not_told(
     agentforge: CommandLine, configure: Configure
 ) -> None:
     session_id = agentforge.new()
-    agentforge("pause", session_id)
+    agentforge("session", "pause", session_id)
     with receiving() as receiver:
         configure(hook(receiver.url))
-        for command in (["list"], ["show", session_id], ["log", session_id]):
+        for command in (["list"], ["show", session_id], ["session", "log", session_id]):
             assert agentforge(*command).code == 0
     assert not receiver.received
 
@@ -130,7 +130,7 @@ def test_what_is_kept_for_a_webhook_that_is_no_more_is_shown_and_dropped(
 ) -> None:
     session_id = agentforge.new()
     configure(hook("https://example.com/x", 'events = ["session.completed"]'))
-    agentforge("pause", session_id)
+    agentforge("session", "pause", session_id)
     configure("")
     agentforge("delete", session_id, "--yes")
     shown = agentforge("webhooks", "list")
@@ -151,7 +151,7 @@ def test_an_event_that_there_is_not_is_refused_before_anything_is_changed(
 ) -> None:
     session_id = agentforge.new()
     configure(hook("https://example.com/x", 'events = ["session.complted"]'))
-    ended = agentforge("pause", session_id)
+    ended = agentforge("session", "pause", session_id)
     assert ended.code == 7
     assert "did you mean 'session.completed'?" in ended.err
     session = agentforge.session(session_id)
@@ -209,8 +209,8 @@ def test_a_command_of_ones_own_is_run_for_events(
     configure(
         f"[notify]\nevents = [\"session.*ed\"]\non_event = 'cat >> {out}; echo $AGENTFORGE_EVENT'\n"
     )
-    agentforge("pause", session_id, "--reason", "$(touch x)")
-    agentforge("complete", session_id)  # refused: it is paused
-    agentforge("abort", session_id, "--yes")
+    agentforge("session", "pause", session_id, "--reason", "$(touch x)")
+    agentforge("session", "complete", session_id)  # refused: it is paused
+    agentforge("session", "abort", session_id, "--yes")
     told = [json.loads(line)["type"] for line in out.read_text().splitlines()]
     assert [one for one in told if one != "session.loaded"] == ["session.paused", "session.aborted"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files import OsFileSystem
-from agentforge_sessions.entrypoints.cli.commands.people.ask import _withdraw
+from agentforge_sessions.entrypoints.cli.commands.questions.ask import _withdraw
 from agentforge_sessions.entrypoints.cli.context import Cli, CliEnvironment
 from agentforge_sessions.entrypoints.cli.output.output import Output
 from agentforge_sessions.questions import Option, Question, QuestionSessions, SessionStatus

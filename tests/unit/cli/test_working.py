@@ -85,7 +85,7 @@ def test_run_in_json_is_one_document(agentforge: CommandLine, workflow: Path) ->
     }
     assert document["last_result"]["stdout"] == "out"
     assert [one["path"] for one in document["artifacts"]] == ["a.txt", "a.txt"]
-    assert document["next"] == f"agentforge --base {agentforge.base} artifacts {session_id}"
+    assert document["next"] == f"agentforge --base {agentforge.base} session artifacts {session_id}"
 
 
 def test_a_phase_that_fails_ends_with_1_and_the_way_on(
@@ -115,13 +115,13 @@ def test_resume_goes_on_where_it_ended(agentforge: CommandLine, workflow: Path) 
     ]
 
 
-@pytest.mark.parametrize("command", ["resume", "retry"])
+@pytest.mark.parametrize("command", [["resume"], ["session", "retry"]])
 def test_an_agent_for_a_session_of_scripts_is_refused(
-    agentforge: CommandLine, workflow: Path, command: str
+    agentforge: CommandLine, workflow: Path, command: list[str]
 ) -> None:
     agentforge.executor.results = [DONE, FAILED]
     agentforge("run", workflow)
-    refused = agentforge(command, only(agentforge), "--agent", "claude -p")
+    refused = agentforge(*command, only(agentforge), "--agent", "claude -p")
     assert refused.code == 2
     assert "its workflow runs scripts" in refused.err
     assert agentforge("resume", only(agentforge)).code == 0
@@ -138,9 +138,9 @@ def test_after_the_last_attempt_retry_is_named_and_goes_beyond(
     assert ended.out.endswith(f"retry {session_id}\n")
     refused = agentforge("resume", session_id)
     assert refused.code == 6
-    assert f"`agentforge retry {session_id}`" in refused.err
+    assert f"`agentforge session retry {session_id}`" in refused.err
     assert refused.out == ""
-    done = agentforge("retry", session_id, "--reason", "fixed the host")
+    done = agentforge("session", "retry", session_id, "--reason", "fixed the host")
     assert done.code == 0
     assert "[2/2] two: running, attempt 3\n" in done.out
     session = agentforge.session(session_id)
@@ -150,7 +150,7 @@ def test_after_the_last_attempt_retry_is_named_and_goes_beyond(
 def test_retry_of_what_did_not_fail_is_refused(agentforge: CommandLine, workflow: Path) -> None:
     agentforge.executor.results = [KeyboardInterrupt()]
     agentforge("run", workflow)
-    ended = agentforge("retry", only(agentforge), "--json")
+    ended = agentforge("session", "retry", only(agentforge), "--json")
     assert ended.code == 6
     assert ended.document["error"]["type"] == "NothingToRetry"
 
@@ -164,7 +164,7 @@ def test_a_budget_that_is_too_small_names_the_extension(
     ended = agentforge("run", workflow)
     session_id = only(agentforge)
     assert ended.code == 11
-    command = f"budget {session_id} --extend 50"
+    command = f"session budget {session_id} --extend 50"
     assert ended.out.endswith(f"{command}\n")
     assert agentforge("resume", session_id, "--json").document["error"]["missing"] == 50
     agentforge(*command.split())
@@ -290,3 +290,54 @@ def test_a_long_output_of_a_failed_phase_is_told_by_its_end(
     out = agentforge("run", workflow).out
     assert "stdout of one (the last 12 lines):\n    line 88\n" in out
     assert "line 87" not in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--agent", "claude -p"],
+        ["--spec", "spec.yaml"],
+        ["--about", "notes"],
+        ["--budget", "100"],
+        ["--dry-run"],
+        ["--role", "a reviewer"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_an_option_of_an_agents_workflow_is_refused_by_name_for_scripts(
+    agentforge: CommandLine, workflow: Path, words: list[str]
+) -> None:
+    refused = agentforge("run", workflow, *words)
+    assert refused.code == 2
+    assert f"Invalid value for {words[0]}: is of an agent's work" in refused.err
+    assert f"{workflow} runs scripts" in refused.err
+    assert agentforge.store.list_sessions() == []
+
+
+def test_an_option_of_scripts_is_refused_by_name_for_an_agents_workflow(
+    agentforge: CommandLine, workflow: Path
+) -> None:
+    workflow.write_text("schema_version: 1\nname: two\nrole: A reviewer.\nphases: []\n")
+    refused = agentforge("run", "--isolation", "jail", workflow)
+    assert refused.code == 2
+    assert "Invalid value for --isolation: is of scripts, and an agent works in" in refused.err
+
+
+def test_a_specification_alone_is_run_as_tdflow_does(
+    agentforge: CommandLine, workflow: Path
+) -> None:
+    workflow.write_text("schema_version: 1\ncomponents: []\n")
+    assert agentforge("run", workflow, "--json").document["error"]["type"] == "InvalidSpecification"
+    refused = agentforge("run", "--title", "x", workflow)
+    assert (refused.code, "is a specification" in refused.err) == (2, True)
+
+
+def test_a_file_with_a_commands_name_is_run_where_it_has_a_path(
+    agentforge: CommandLine, workflow: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(workflow.parent)
+    for name in ("tdflow", "WORKFLOW.yaml"):
+        workflow.with_name(name).write_bytes(workflow.read_bytes())
+    assert agentforge("run", "./tdflow").code == 0
+    assert agentforge("run", "WORKFLOW.yaml").code == 0
+    assert len(agentforge.store.list_sessions()) == 2

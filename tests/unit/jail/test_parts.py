@@ -173,6 +173,25 @@ def test_rusts_stand_in_gives_the_toolchain_behind_it(tmp_path: Path) -> None:
     assert found.path[0] == str(toolchain / "bin")
 
 
+def test_behind_pyenvs_stand_in_is_the_program_of_the_chosen_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = [tmp_path / "shims/tool"]
+    programs += [tmp_path / f"versions/{version}/bin/tool" for version in ("3.11.7", "3.12.1")]
+    for program in programs:
+        program.parent.mkdir(parents=True)
+        program.touch(mode=0o755)
+    shim, older, newer = programs
+    monkeypatch.delenv("PYENV_VERSION", raising=False)
+    search = str(shim.parent)
+    assert find_program("tool", search) == shim, "no version is chosen"
+    (tmp_path / "version").write_text("system\n3.11.7\n3.12.1\n")
+    assert find_program("tool", search) == older
+    monkeypatch.setenv("PYENV_VERSION", "3.12.1")
+    assert find_program("tool", search) == newer
+    assert find_program("tool", str(older.parent)) == older
+
+
 def test_a_program_that_is_nowhere_is_told() -> None:
     with pytest.raises(CommandMissing) as caught:
         find_program("no-such-program-here", "/usr/bin")

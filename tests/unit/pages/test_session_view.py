@@ -236,7 +236,7 @@ def test_many_attempts_and_entries_are_cut_and_say_where_the_rest_is() -> None:
     assert f"The first {count - MAX_ATTEMPTS} of {count} attempts are left out" in said
     total = len(session.history)
     assert f"The first {total - MAX_HISTORY} of {total:,} entries are left out" in said
-    assert f"agentforge log {session.session_id}" in said
+    assert f"agentforge session log {session.session_id}" in said
 
 
 @pytest.mark.parametrize("goal", ["Short goal", "A title\n\nand more of it", "x" * 400, None])

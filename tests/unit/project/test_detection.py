@@ -85,7 +85,24 @@ def test_the_build_says_where_imports_begin(tmp_path: Path) -> None:
 
 def test_python_that_names_pytest_nowhere_uses_unittest(tmp_path: Path) -> None:
     found = detected(tmp_path, {"setup.py": "", "test/thing_tests.py": ""})
-    assert found.facts.test == "python -m unittest discover -s test"
+    assert found.facts.test == "python3 -m unittest discover -s test"
+
+
+def test_python_whose_tests_are_all_unittests_uses_unittest(tmp_path: Path) -> None:
+    case = "import unittest\n\nclass ThingTest(unittest.TestCase):\n    pass\n"
+    files = {"setup.py": "", "tests/__init__.py": "", "tests/test_thing.py": case}
+    test = detected(tmp_path / "all", files).facts.test
+    assert test == "python3 -m unittest discover -s tests -t ."
+    some = {**files, "tests/test_other.py": "def test_other(): pass\n"}
+    assert detected(tmp_path / "some", some).facts.test == "pytest -q"
+    mixed = {**files, "tests/test_other.py": f"import pytest\n{case}"}
+    assert detected(tmp_path / "mixed", mixed).facts.test == "pytest -q"
+
+
+def test_the_makefile_is_the_one_that_make_reads(tmp_path: Path) -> None:
+    both = {"GNUmakefile": "check:\n\tx\n", "Makefile": "test:\n\tx\n"}
+    found = detected(tmp_path, both)
+    assert (found.facts.test, found.because) == ("make check", ("GNUmakefile",))
 
 
 @pytest.mark.parametrize(

@@ -273,7 +273,7 @@ def test_a_run_that_fails_anywhere_leaves_whole_files_and_is_finished_by_the_nex
         (
             {"package.json": '{"scripts": {"test": "node --test"}}'},
             *("greeting.js", "test/greeting.test.js"),
-            *("node --test --test-reporter=tap", "tap", "a CommonJS module"),
+            *("env NODE_OPTIONS=--test-reporter=tap npm test", "tap", "a CommonJS module"),
         ),
         (
             {
@@ -282,22 +282,38 @@ def test_a_run_that_fails_anywhere_leaves_whole_files_and_is_finished_by_the_nex
                 "tests/x": "",
             },
             *("src/greeting.js", "tests/greeting.test.js"),
-            *("npx --no mocha --reporter=tap", "tap", "an ES module, tested with mocha"),
+            *("npx --no -- mocha --reporter=tap", "tap", "an ES module, tested with mocha"),
         ),
         (
             {"package.json": '{"scripts": {"test": "vitest run"}}', "tsconfig.json": "{}"},
             *("greeting.ts", "test/greeting.test.ts"),
-            "npx --no vitest run --reporter=junit --outputFile=agentforge-report.xml",
+            "npm test -- --run --reporter=junit --outputFile=agentforge-report.xml",
             *("junit", "vitest"),
         ),
         (
             {"package.json": '{"scripts": {"test": "jest"}, "devDependencies": {"jest": "1"}}'},
-            *("greeting.js", "test/greeting.test.js", "npx --no jest", "exit-code", "jest"),
+            *("greeting.js", "test/greeting.test.js"),
+            *("npm test -- --watchAll=false", "exit-code", "jest"),
         ),
         (
             {"package.json": '{"scripts": {"test": "jest"}, "dependencies": {"jest-junit": ""}}'},
             *("greeting.js", "test/greeting.test.js"),
-            *("npx --no jest --reporters=jest-junit", "junit", "jest"),
+            *("npm test -- --watchAll=false --reporters=jest-junit", "junit", "jest"),
+        ),
+        (
+            {"package.json": '{"scripts": {"test": "tsc && c8 mocha --recursive out"}}'},
+            *("greeting.js", "test/greeting.test.js"),
+            *("npm test -- --reporter=tap", "tap", "mocha"),
+        ),
+        (
+            {"package.json": '{"scripts": {"test": "vitest run && eslint ."}}'},
+            *("greeting.js", "test/greeting.test.js"),
+            "npx --no -- vitest --run --reporter=junit --outputFile=agentforge-report.xml",
+            *("junit", "vitest"),
+        ),
+        (
+            {"package.json": '{"scripts": {"test": "node --test --test-reporter=dot"}}'},
+            *("greeting.js", "test/greeting.test.js", "npm test", "exit-code", "`npm test`"),
         ),
         (
             {"package.json": '{"scripts": {"test": "./check"}}', "yarn.lock": ""},
@@ -322,7 +338,10 @@ def test_a_run_that_fails_anywhere_leaves_whole_files_and_is_finished_by_the_nex
             "example.org/x/y/greeting",
         ),
     ],
-    ids=["node", "mocha", "vitest", "jest", "jest-junit", "yarn", "rust", "workspace", "go"],
+    ids=[
+        *("node", "mocha", "vitest", "jest", "jest-junit", "built", "linted", "reporter", "yarn"),
+        *("rust", "workspace", "go"),
+    ],
 )
 def test_another_language_begins_with_what_fits_it(
     root: Path,
@@ -351,6 +370,23 @@ def test_another_language_begins_with_what_fits_it(
     assert found.run.workflow is not None
     assert load_workflow(found.run.workflow).isolation == "jail"
     assert "hello" not in {path.name for path in (root / ".agentforge" / "workflows").iterdir()}
+
+
+def test_a_project_of_no_known_language_is_checked_by_make_and_begins_without_python(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AGENTFORGE_CONFIG", raising=False)
+    (root / "makefile").write_text("test:\n\tcc one.c\n")
+    begin_project(root)
+    written = everything(root)
+    assert set(written) == {".git/HEAD", ".gitignore", "makefile", CHECKS, CONFIG}
+    assert "plain code" in written[CONFIG].decode()
+    assert not [line for line in written[CONFIG].decode().splitlines() if ".py" in line]
+    monkeypatch.chdir(root)
+    trusted(root)
+    found = load_configuration()
+    assert (found.gate.command, found.gate.report) == ("make test", "exit-code")
+    assert found.project.language == "other"
 
 
 def test_a_python_project_begins_where_its_layout_says(root: Path) -> None:

@@ -7,7 +7,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from structlog.testing import capture_logs
@@ -15,7 +17,7 @@ from structlog.testing import capture_logs
 from agentforge_sessions.entrypoints.cli.checks.checks import check_sandbox_cache
 from agentforge_sessions.entrypoints.cli.checks.findings import Status
 from agentforge_sessions.sandbox import SandboxUnavailable, prepare, runtime_info
-from agentforge_sessions.sandbox.compiled.compiled_module import awaited_process, making
+from agentforge_sessions.sandbox.compiled.compiled_module import doing, making
 from agentforge_sessions.sandbox.compiled.private_cache import open_private
 from agentforge_sessions.sandbox.interpreters import runtime as runtime_module
 from tests.support.promptness import wait_until
@@ -48,6 +50,12 @@ def warm(directory: Path, mode: int = 0o600) -> Path:
     (directory / name).write_bytes(b"not really")
     (directory / name).chmod(mode)
     return directory
+
+
+def loading(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Do this where a process would load the interpreter, or compile it."""
+    host = SimpleNamespace(prepared_file=lambda _cache, *, metered: act())
+    monkeypatch.setattr(runtime_module, "loaded_host", lambda *, loading: host)
 
 
 def test_the_cache_is_in_the_home_by_default(fresh: Path) -> None:
@@ -200,6 +208,7 @@ def test_processes_starting_together_compile_once(
 
 def test_who_waits_says_for_whom(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache, inside = fresh / "cache", threading.Event()
+    monkeypatch.setenv("WASI_PYTHON_CACHE", str(cache))
     lines: list[str] = []
 
     def wait() -> None:
@@ -228,9 +237,8 @@ def test_who_waits_says_for_whom(fresh: Path, monkeypatch: pytest.MonkeyPatch) -
         assert holder.stdout.readline() == "inside\n"
         waiting = threading.Thread(target=wait)
         waiting.start()
-        wait_until(awaited_process)
-        assert awaited_process() == (holder.pid,)
-        monkeypatch.setattr(runtime_module, "ensure_ready", waiting.join)
+        wait_until(lambda: logged)
+        loading(monkeypatch, waiting.join)
         end = holder.stdin.close
 
         def progress(line: str) -> None:
@@ -241,15 +249,15 @@ def test_who_waits_says_for_whom(fresh: Path, monkeypatch: pytest.MonkeyPatch) -
         prepare(progress)
         waiting.join()
     assert inside.is_set()
-    assert any(f"waiting for process {holder.pid}, which makes it" in line for line in lines)
-    assert awaited_process() is None
+    assert any(f"waiting for process {holder.pid}, about " in line for line in lines)
+    assert doing(cache, metered=True) == "working"
     assert {"event": "runtime.waiting", "holder": holder.pid}.items() <= logged[0].items()
 
 
 def test_a_lock_that_nobody_holds_names_nobody(fresh: Path) -> None:
     with making(fresh / "cache"):
         (file,) = (fresh / "cache").iterdir()
-        assert file.read_text() == str(os.getpid())
+        assert file.read_text().split()[0] == str(os.getpid())
     assert file.read_text() == ""
 
 
@@ -274,7 +282,7 @@ def test_preparing_tells_its_steps_and_its_time(
 ) -> None:
     monkeypatch.setattr(runtime_module, "_HEARTBEAT_SECONDS", 0.05)
     beats = threading.Event()
-    monkeypatch.setattr(runtime_module, "ensure_ready", lambda: beats.wait(60))
+    loading(monkeypatch, lambda: beats.wait(60))
     lines: list[str] = []
     threads = set()
 
@@ -299,7 +307,7 @@ def test_a_failure_of_preparing_is_raised_to_its_caller(
     def fail() -> None:
         raise SandboxUnavailable("no", "do")
 
-    monkeypatch.setattr(runtime_module, "ensure_ready", fail)
+    loading(monkeypatch, fail)
     with pytest.raises(SandboxUnavailable, match="no"):
         prepare()
 

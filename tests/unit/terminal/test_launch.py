@@ -78,7 +78,7 @@ def test_without_a_terminal_it_says_what_to_do_instead(
     assert run(["questions", "--questions", str(tmp_path)]) == 2
     told = capsys.readouterr().err
     assert "needs a terminal" in told
-    assert "agentforge history --json" in told
+    assert "agentforge questions history --json" in told
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_what_a_session_carries_that_is_not_adopted_is_not_taken_up(site: Site, 
     OwnSessions(site.base).remove([one])
     refused = site.post(f"/do/sessions/{one}/{name}", checkpoint="1")
     assert refused.status_code >= 400
-    assert f"agentforge adopt {one}" in refused.text
+    assert f"agentforge session adopt {one}" in refused.text
     assert list(SessionStore(site.base).list_sessions()) == [one]
 
 

@@ -419,8 +419,8 @@ def test_tests_that_no_component_names_are_fixed_after_red(ground: AgentGround) 
     ground.agent.script = {
         "red": [edit(("tests/a", "one code\n")), edit(("tests/b", "two code\n"))],
         "green": [
-            edit(("adder.py", "good\n"), ("tests/a", "one good\n")),
-            edit(("tests/a", "one code\n")),
+            edit(("adder.py", "bad\n"), ("tests/a", "one good\n")),
+            edit(("adder.py", "good\n")),
         ],
     }
     commands = Commands()
@@ -429,7 +429,7 @@ def test_tests_that_no_component_names_are_fixed_after_red(ground: AgentGround) 
     assert outcome.state is SessionState.COMPLETED, outcome.reason
     green = steps(ground).read("0002-green-1.verdict.json")
     assert green is not None
-    assert green["evidence"] == ["changed or gone since the tests were passed as they are: tests/a"]
+    assert green["facts"]["put_back"] == ["tests/a"]
 
 
 @pytest.mark.parametrize("after", [False, True])

@@ -258,7 +258,7 @@ def test_resume_refuses_beyond_the_attempts_of_the_workflow_and_changes_nothing(
         ground.worker().resume(session_id)
     assert (caught.value.phase, caught.value.attempts, caught.value.max_attempts) == ("only", 2, 2)
     assert caught.value.session_id == session_id
-    assert f"agentforge retry {session_id}" in str(caught.value)
+    assert f"agentforge session retry {session_id}" in str(caught.value)
     assert ground.raw(session_id) == before
     assert len(ground.executor.codes) == 2
 
@@ -348,7 +348,7 @@ def test_resume_changes_nothing_until_the_budget_covers_the_phase(
         ground.worker().resume(session_id)
     error = caught.value
     assert (error.phase, error.required, error.remaining, error.missing) == ("green", 200, 150, 50)
-    assert f"agentforge budget {session_id} --extend 50" in str(error)
+    assert f"agentforge session budget {session_id} --extend 50" in str(error)
     assert ground.raw(session_id) == before
     manager = SessionManager(SessionStore(ground.base))
     manager.load(session_id)

@@ -79,7 +79,7 @@ def spent(session: SessionContext) -> str:
 
 def extend_command(session: SessionContext) -> str:
     """Return the command by which a person extends the budget."""
-    return f"agentforge budget {session.session_id} --extend TOKENS"
+    return f"agentforge session budget {session.session_id} --extend TOKENS"
 
 
 def not_done(summary: str, evidence: str, *, number: int, most: int) -> str:

@@ -46,9 +46,9 @@ def read_settings(data_folder: Path, environment: Mapping[str, str] = os.environ
     Raises:
         InvalidConfiguration: The file can't be used.
     """
-    found = _configuration(data_folder, environment, b"agents", b"directory", b"store")
-    if found is None:
+    if not _has(data_folder, environment, b"agents", b"directory", b"store"):
         return AgentSettings()
+    found = _configuration(data_folder, environment)
     agents, gate = found.agents, found.gate
     sessions = found.sessions
     if sessions is not None and not sessions.is_absolute():
@@ -107,18 +107,13 @@ def read_briefing_shows(
     from ...base.settings.configuration_file import InvalidConfiguration
 
     try:
-        found = _configuration(data_folder, environment, b"briefing")
+        return _configuration(data_folder, environment).briefing.shows
     except InvalidConfiguration:
         return DEFAULT_PARTS
-    return DEFAULT_PARTS if found is None else found.briefing.shows
 
 
-def _configuration(
-    data_folder: Path, environment: Mapping[str, str], *words: bytes
-) -> "Configuration | None":
-    """Read the settings that apply in a project; None if no file has any of the words."""
-    if not _has(data_folder, environment, *words):
-        return None
+def _configuration(data_folder: Path, environment: Mapping[str, str]) -> "Configuration":
+    """Read the settings that apply in a project."""
     from ...base.settings.configuration import checked_configuration
     from ...base.settings.configuration_file import InvalidConfiguration, read_configuration_file
 

@@ -55,6 +55,7 @@ def change_between(
     before: Mapping[bytes, tuple[int, ...]],
     *,
     refuse: Callable[[str], str | None],
+    anything: bool = False,
 ) -> WorkspaceChange:
     """Return the difference between a workspace and the copy that an agent worked in.
 
@@ -63,6 +64,8 @@ def change_between(
         root_fd: The copy, open.
         before: The copy's state before the agent ran, from `look_at`.
         refuse: Returns why a path may not be written or deleted, or None.
+        anything: Whether it may write any file: then new ones that the project's rules, or those
+            of a cache's own folder, ignore are dropped.
 
     Raises:
         GateUnavailable: There are too many files.
@@ -70,8 +73,9 @@ def change_between(
     after = {path: stamp for path, stamp in look_at(root_fd).items() if not _is_gits(path)}
     changed = [path for path in after if after[path] != before.get(path)]
     gone = [path for path in before if path not in after]
-    rules = ContextFolder(fs=OsFileSystem(), fd=original_fd, path=Path())
-    found = _Findings(original_fd, root_fd, refuse, rules)
+    judge = root_fd if anything else original_fd
+    rules = ContextFolder(fs=OsFileSystem(), fd=judge, path=Path())
+    found = _Findings(original_fd, root_fd, refuse, rules, anything)
     for path in sorted(changed):
         found.take_changed(path)
     for path in sorted(gone):
@@ -96,6 +100,7 @@ class _Findings:
     _root_fd: int
     _refuse: Callable[[str], str | None]
     _rules: ContextFolder
+    _anything: bool
     written: list[EditedFile] = field(factory=list, init=False)
     deleted: list[str] = field(factory=list, init=False)
     refused: list[tuple[str, str]] = field(factory=list, init=False)
@@ -131,12 +136,13 @@ class _Findings:
             self.refused.append((os.fsdecode(raw), "its name is not UTF-8"))
             return None
         problem = self._refuse(path)
-        if problem is None:
-            return path
-        if new and (_is_of_agents(path) or self._rules.ignores(path)):
+        judged = problem is not None or self._anything
+        if judged and new and (_is_of_agents(path) or self._rules.ignores(path)):
             self.dropped.append(path)
-        else:
+        elif problem is not None:
             self.refused.append((path, problem))
+        else:
+            return path
         return None
 
 

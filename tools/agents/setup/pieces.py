@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from ..programs import claude_code, codex, gemini, opencode
 from .manifest import Places, Scope
 
-BEGIN: Final = "# >>> agentforge: put here by `agentforge install codex`; `uninstall` takes it away"
+BEGIN: Final = "# >>> agentforge: put here by `agentforge install codex`; `--remove` takes it away"
 END: Final = "# <<< agentforge"
 _STOP_TIMEOUT_S: Final = 900
 _TIMEOUT_S: Final = 60

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import typer
 
@@ -17,11 +17,13 @@ from ...base.data_folder import configuration_folder, find_data_folder
 from ...base.errors import AgentForgeError
 from .context import BASE_VARIABLE, OBJECTS_VARIABLE, STORE_VARIABLE, Cli, CliEnvironment
 from .default_sessions import default_base
-from .on_demand import GroupOnDemand, commands_in
+from .on_demand import GroupOnDemand
 from .options import flag, misuse, option
-from .output.errors import ExitCode, GuestExitCode, Interrupted, OutputLost, epilog, exit_code_of
+from .output.errors import ExitCode, GuestExitCode, Interrupted, OutputLost, exit_code_of
 from .output.output import Output, discard, public_fields, remark
 from .output.text import counted_of, safe_lines
+from .signatures import expanded
+from .tree import TREE, instead
 
 if TYPE_CHECKING:
     from ...base.settings.configuration import Configuration
@@ -33,115 +35,55 @@ _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
 _OWN_FIELDS: Final = frozenset({"type", "message", "exit_code"})
 """Fields of every error's JSON; they hide an error's own fields of the same names."""
 
-_LISTED: Final = (
-    ("init", "setup.project", "Begin a project: configuration, specification, workflow."),
-    ("trust", "setup.project", "Show what a project's configuration would allow; allow it."),
-    ("run", "work.work", "Run a workflow in a new session."),
-    ("resume", "work.work", "Resume a session after a pause, a failure or a crash."),
-    ("retry", "work.work", "Begin another attempt at a session's failed phase."),
-    ("submit", "work.fleet:group", "Have the workers run a workflow, or an agent's work."),
-    ("worker", "work.fleet", "Run the sessions that were submitted."),
-    ("workers", "work.fleet", "List the workers of the fleet."),
-    ("jobs", "work.fleet", "List what the fleet runs, and what waits or failed."),
-    ("cancel", "work.fleet", "Have the fleet work on a session no more."),
-    ("tdflow", "work.agent_work", "Have an agent develop a component test first."),
-    ("spec", "work.agent_work", "Have an agent write a specification with you."),
-    ("drive", "work.agent_work", "Have an agent work through a workflow of your own."),
-    ("report", "sessions.bring_home", "Write the story of a session as one HTML page."),
-    (
-        "list",
-        "sessions.find:list_sessions",
-        "List the sessions, the last changed first by default.",
-    ),
-    ("search", "sessions.find", "Find sessions and questions by words."),
-    ("show", "sessions.look", "Show one session."),
-    ("log", "sessions.look", "Show a session's history, the oldest entry first."),
-    ("brief", "sessions.look", "Write the briefing of a session for its next worker."),
-    ("artifacts", "sessions.look", "List the files that a session's phases produced."),
-    ("schema", "setup.project", "Show the JSON Schema of a session."),
-    ("checkpoints", "sessions.change", "List a session's checkpoints."),
-    ("diff", "sessions.bring_home", "Show what changed in a session's workspace."),
-    ("rewind", "sessions.change", "Take a session and its files back to a checkpoint."),
-    ("fork", "sessions.change", "Begin a new session at a checkpoint of another."),
-    ("adopt", "sessions.adopt", "Make a session yours that came with a clone; asks first."),
-    ("pause", "sessions.change", "Stop an active session until it is resumed."),
-    ("abort", "sessions.change", "Abort a session for good; asks first."),
-    ("complete", "sessions.change", "Mark an active session as completed, for good."),
-    ("budget", "sessions.change", "Show or extend a token budget, or record tokens."),
-    ("set", "sessions.change:set_labels", "Change a session's title, tags and metadata."),
-    ("apply", "sessions.bring_home", "Bring a session's result into your checkout, whole."),
-    ("export", "sessions.bring_home", "Write a session's files to a new folder."),
-    ("cleanup", "prune.group", "Delete sessions that ended long ago; asks first."),
-    ("setup", "setup.machine", "Compile the sandbox's interpreter; safe to repeat."),
-    ("doctor", "setup.machine", "Check this machine and the sessions."),
-    ("store", "setup.store:group", "Where the sessions are: its tables, and copies of it."),
-    ("webhooks", "setup.webhooks:group", "Who is told of events: what waits for them, and a test."),
-    ("prune", "prune.group:group", "Remove old sessions of every kind; asks first."),
-    ("ask", "people.ask", "Ask a person and wait for the answer."),
-    ("answer", "people.questions", "Answer a question session."),
-    ("reject", "people.questions", "Reject a question session: you will not answer it."),
-    ("history", "people.questions", "List the question sessions, or show one."),
-    ("mcp", "people.serve", "Serve sessions, the sandbox and questions to AI clients."),
-    (
-        "install",
-        "setup.machine",
-        "Put sessions into an agent program: hooks, tools, a skill.",
-    ),
-    ("uninstall", "setup.machine", "Take out of an agent program what install put there."),
-    ("hook", "setup.machine", "Handle one event of an agent program; the programs call it."),
-    ("questions", "people.questions", "Show waiting questions and answer them."),
-    ("ui", "people.serve", "Show all sessions in a browser on this machine."),
-    ("sandbox", "sandbox.group:group", "Run code in the sandbox; list and change its files."),
-)
-"""Each command, its module in `entrypoints.cli.commands` and its help, in the order listed.
-
-The function has the command's name unless one is named.
-"""
-
 
 class _Commands(GroupOnDemand):
     group: ClassVar = "commands"
-    listed: ClassVar = commands_in(f"{__package__}.commands", _LISTED)
+    listed: ClassVar = TREE[""]
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the global options; the help leaves out those for shell completion."""
+        found = super().get_params(ctx)
+        for one in found:
+            one.hidden = one.hidden or one.name in {"install_completion", "show_completion"}
+        return found
+
+    def instead(self, group: str, word: str) -> str:
+        """Return what to type instead of a word that names no command of a group."""
+        return instead(group, word)
 
 
 app = typer.Typer(
     name=_NAME,
     cls=_Commands,
     help="Sessions of long-running agents: durable, resumable, with a budget and an audit trail.",
-    epilog=epilog(),
-    context_settings={"help_option_names": ["--help", "-h"]},
+    epilog="`agentforge` alone says what to do next; --install-completion completes words for you.",
+    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 
 
-@app.callback(invoke_without_command=True)
 def _global_options(
     context: typer.Context,
-    base: str | None = option(
-        "--base PATH",
-        "Directory of the sessions; by default the configuration's; in a git repository your own "
-        "directory for it, unless it has .agentforge/sessions; else .agentforge/sessions here or "
-        "in the nearest parent directory that has a .agentforge.",
-        envvar=BASE_VARIABLE,
-    ),
-    store: str | None = option(
-        "--store URL",
-        "Where the sessions are, if not in the base's files: "
-        "postgresql://user@host/database?sslmode=verify-full; by default the configuration's.",
-        envvar=STORE_VARIABLE,
-    ),
-    objects: str | None = option(
-        "--objects URL",
-        "Where workspaces are that several machines work in, with a store in a database: "
-        "s3://bucket/prefix, gs://…, az://… or file:///folder; by default the configuration's.",
-        envvar=OBJECTS_VARIABLE,
-    ),
-    verbose: bool = flag("--verbose, -v", "Log every event to standard error."),
-    no_color: bool = flag("--no-color", "Use no colour; the variable NO_COLOR does the same."),
-    as_json: bool = flag("--json", "Write JSON for programs, including errors."),
-    version: bool = flag("--version", "Show the version."),
+    base: str | None = option("--base PATH", envvar=BASE_VARIABLE, show_envvar=False),
+    store: str | None = option("--store URL", envvar=STORE_VARIABLE, show_envvar=False),
+    objects: str | None = option("--objects URL", envvar=OBJECTS_VARIABLE, show_envvar=False),
+    verbose: bool = flag("--verbose, -v"),
+    no_color: bool = flag("--no-color"),
+    as_json: bool = flag("--json"),
+    version: bool = flag("--version"),
 ) -> None:
+    """Read the global options before each command.
+
+    Args:
+        base: Directory of the sessions; by default your own of this repository.
+        store: Where the sessions are: postgresql://user@host/db?sslmode=verify-full.
+        objects: Where workspaces are, with such a store: s3://bucket/prefix, gs://….
+        verbose: Log every event to standard error.
+        no_color: Use no colour; the variable NO_COLOR does the same.
+        as_json: Write JSON for programs, including errors.
+        version: Show the version.
+    """
     if base == "":
         raise misuse("--base", "the path is empty")
     if store == "":
@@ -169,18 +111,22 @@ def _global_options(
         number = metadata.version("agentforge-sessions")
         output.outcome({"version": number}, f"{_NAME} {number}")
         raise typer.Exit
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-        raise typer.Exit
     from .output.logs import configure_logs
 
     configure_logs(verbose=verbose)
+    if context.invoked_subcommand is None:
+        from .next_steps import show_next_steps
+
+        show_next_steps(context.obj)
+        raise typer.Exit
     told = context.invoked_subcommand in _TELL_THEMSELVES
     if usable is not None and usable.left_out and not told:
         from ...base.settings.trust_table import ignored
 
         output.remark(ignored(usable.left_out, usable.path))
 
+
+app.callback(invoke_without_command=True)(expanded(_global_options))
 
 _TELL_THEMSELVES: Final = frozenset({"init", "trust", "doctor"})
 """Commands that report by themselves which parts of the project's configuration are invalid."""

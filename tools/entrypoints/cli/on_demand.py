@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, cast
 
@@ -36,6 +37,8 @@ _CHECKS: Final = (
 )
 """Default settings of typer's path checks, apart from readability."""
 _UNSURE: Final = object()
+_VALUE: Final = re.compile(r"-.*|[0-9a-f-]*|.*[./].*")
+"""Words that are an option, an id or a path rather than a mistyped command."""
 
 
 class ListedCommand(NamedTuple):
@@ -44,10 +47,12 @@ class ListedCommand(NamedTuple):
     Attributes:
         target: Its function or group, as `module:attribute`.
         text: Its help.
+        panel: The heading that it stands under.
     """
 
     target: str
     text: str
+    panel: str
 
 
 class _CommandTable(Mapping[str, Any]):
@@ -55,7 +60,7 @@ class _CommandTable(Mapping[str, Any]):
 
     def __init__(self, group: str, listed: Mapping[str, ListedCommand]) -> None:
         self.register: Final = Register(group, {name: one.target for name, one in listed.items()})
-        self._texts: Final = {name: one.text for name, one in listed.items()}
+        self.listed: Final = listed
         self._made: Final[dict[str, Any]] = {}
 
     def __getitem__(self, name: str) -> Any:
@@ -65,21 +70,21 @@ class _CommandTable(Mapping[str, Any]):
                 raise KeyError(name)
             own = name in self.register.own
             self._made[name] = made = _make(name, plugin.load() if own else _added_by(plugin))
-            made.short_help = self._texts.get(name, made.short_help)
+            if own:
+                made.short_help = self.listed[name].text
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._texts)
+        return iter(self.listed)
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self.listed)
 
-    def described(self) -> dict[str, Any]:
-        """Return the commands for a list: with their help alone, without loading one."""
-        added = {one.name: f"Added by {one.package}." for one in self.register.foreign()}
-        return {
-            name: TyperCommand(name, short_help=text, params=[])
-            for name, text in {**self._texts, **added}.items()
+    def described(self) -> dict[str, ListedCommand]:
+        """Return all commands, with those of other packages, without loading one."""
+        return dict(self.listed) | {
+            one.name: ListedCommand(one.target, f"Added by {one.package}.", "Added")
+            for one in self.register.foreign()
         }
 
 
@@ -110,9 +115,84 @@ class GroupOnDemand(TyperGroup):
         del ctx
         return list(self._on_demand.described())
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, then the group's options."""
+        self.format_commands(ctx, formatter)
+        TyperCommand.format_options(cast("TyperCommand", self), ctx, formatter)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each command with its help, without loading one."""
-        TyperGroup(commands=self._on_demand.described()).format_commands(ctx, formatter)
+        del ctx
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, one in self._on_demand.described().items():
+            panels.setdefault(one.panel, []).append((name, one.text))
+        if len(panels) == 1:
+            for heading, rows in panels.items():
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+        else:  # a heading beside its commands takes no line
+            wide = max(map(len, panels)) + 2
+            most = max(len(name) for rows in panels.values() for name, _ in rows) + 2
+            formatter.write_paragraph()
+            for heading, rows in panels.items():
+                for name, text in rows:
+                    formatter.write(f"  {heading:<{wide}}{name:<{most}}{text}\n")
+                    heading = ""  # noqa: PLW2901 (it stands beside the first)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the first word names.
+
+        Raises:
+            UsageError: No command has this name; the error names the one to type instead.
+        """
+        known = args[0] in self.commands or args[0].startswith("-")
+        if not known and not ctx.resilient_parsing:
+            group = ctx.command_path.partition(" ")[2]
+            found = ctx.find_root().command.instead(group, args[0])
+            ctx.fail(f"there is no command {f'{group} {args[0]}'.strip()!r}{found}")
+        return super().resolve_command(ctx, args)
+
+    def instead(self, group: str, word: str) -> str:
+        """Return what to type instead of a word that names no command; "" by default."""
+        del group, word
+        return ""
+
+
+class GroupWithDefault(GroupOnDemand):
+    """Group whose command line that names none of its commands is one of its default command.
+
+    Attributes:
+        default: The name of the default command.
+        alone: Options of the group itself that take no command.
+    """
+
+    default: ClassVar[str]
+    alone: ClassVar[tuple[str, ...]] = ()
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse a command line, and add the name of the default command that it leaves out."""
+        if ctx.resilient_parsing or args[:1] in [[one] for one in ctx.help_option_names]:
+            return super().parse_args(ctx, args)
+        if not self.params:  # all options are the commands'
+            return super().parse_args(ctx, self._complete(args))
+        super().parse_args(ctx, args)
+        words = [*ctx._protected_args, *ctx.args]
+        if words or not any(ctx.params[one] for one in self.alone):
+            words = self._complete(words)
+        ctx._protected_args, ctx.args = words[:1], words[1:]
+        return words[1:]
+
+    def _complete(self, words: list[str]) -> list[str]:
+        word = words[0] if words else ""
+        if word in self.listed and not (word == self.default and os.path.lexists(word)):
+            return words
+        mistyped = not _VALUE.fullmatch(word) and get_close_matches(word, self.listed)
+        return words if mistyped and not os.path.lexists(word) else [self.chosen(word), *words]
+
+    def chosen(self, word: str) -> str:
+        """Return the name of the command for a first word that names none."""
+        del word
+        return self.default
 
 
 def new_group(
@@ -127,7 +207,7 @@ def new_group(
 
     Args:
         name: The group's name.
-        commands: Its commands, as `commands_in` returns them.
+        commands: Its commands.
         callback: Called before each command, and if there is no command; shows the help by default.
         kind: The kind of group.
         texts: Its texts, as `typer.Typer` takes them.
@@ -146,20 +226,6 @@ def new_group(
 def _show_help(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
-
-
-def commands_in(package: str, table: Iterable[tuple[str, str, str]]) -> dict[str, ListedCommand]:
-    """Return the commands of a table.
-
-    Args:
-        package: The package of the modules.
-        table: The name, module and help of each. The function has the command's name unless it
-            follows the module after a colon.
-    """
-    return {
-        name: ListedCommand(f"{package}.{at if ':' in at else f'{at}:{name}'}", text)
-        for name, at, text in table
-    }
 
 
 def _make(name: str, found: CommandInfo | TyperInfo | typer.Typer | Callable[..., None]) -> Any:

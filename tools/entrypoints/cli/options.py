@@ -28,12 +28,13 @@ _SIZE: Final = re.compile(r"(?i)(\d{1,15})\s*(?:(k|m|g|t)(i?)b?|b)?")
 _POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
-def option(usage: str, text: str, default: Any = None, **more: Any) -> Any:
+def option(usage: str, text: str | None = None, default: Any = None, **more: Any) -> Any:
     """Return an option of a command, of a group, or of a type that several of them share.
 
     Args:
         usage: Its names and its value, as in `-r, --reason TEXT`.
-        text: Its help, which does not show the default.
+        text: Its help, which does not show the default; by default what the docstring says of the
+            parameter, or of the group's attribute.
         default: Its value if it is not given; `...` if it is required.
         more: Further settings of `typer.Option`.
     """
@@ -44,17 +45,17 @@ def option(usage: str, text: str, default: Any = None, **more: Any) -> Any:
     return typer.Option(default, *names, help=text, **{"show_default": False, **more})
 
 
-def flag(usage: str, text: str, *, default: bool = False, **more: Any) -> Any:
+def flag(usage: str, text: str | None = None, *, default: bool = False, **more: Any) -> Any:
     """Return an option without a value."""
     return option(usage, text, default, **more)
 
 
-def argument(metavar: str, text: str, default: Any = ..., **more: Any) -> Any:
+def argument(metavar: str, text: str | None = None, default: Any = ..., **more: Any) -> Any:
     """Return an argument.
 
     Args:
         metavar: Its name in the help.
-        text: Its help, which does not show the default.
+        text: Its help, as an option's.
         default: Its value if it is not given; it is required by default.
         more: Further settings of `typer.Argument`.
     """
@@ -98,8 +99,31 @@ Follow = Annotated[
     bool, flag("--follow, -f", "Show each change until the session ends or you press Ctrl-C.")
 ]
 Yes = Annotated[bool, flag("--yes, -y", "Do not ask.")]
+_TOKENS: Final = re.compile(r"(?i)([0-9]{1,15})(k|m)?")
+
+
+def parse_tokens(text: str) -> int:
+    """Read a number of tokens, which may end in k for thousands or M for millions.
+
+    Raises:
+        typer.BadParameter: The text is no such number, or 0.
+    """
+    found = _TOKENS.fullmatch(str(text).strip())
+    number = 0 if found is None else int(found[1]) * 1000 ** " km".index((found[2] or " ").lower())
+    if number == 0:
+        raise typer.BadParameter(
+            f"{text[:60]!r} is no number of tokens. Write it as 200000, 200k or 2M, at least 1"
+        )
+    return number
+
+
 Tokens = Annotated[
-    int | None, option("--budget TOKENS", "Tokens allotted; the workflow's own by default.", min=1)
+    int | None,
+    option(
+        "--budget TOKENS",
+        "Tokens allotted, as in 200000 or 200k; the workflow's own by default.",
+        parser=parse_tokens,
+    ),
 ]
 
 

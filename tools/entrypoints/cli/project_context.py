@@ -35,18 +35,18 @@ class ShownContext:
 
 @frozen
 class ContextOptions:
-    """Options that select the project's context and the agent's role."""
+    """Options that select the project's context and the agent's role.
 
-    context_files: list[str] | None = option(
-        "--context GLOB",
-        "Show the agent these files of the project too, as 'src/**/*.py'; may be repeated.",
-    )
-    rules: Path | None = option(
-        "--rules FILE", "A file with rules that hold for the work; the agent is shown it."
-    )
-    role: str | None = option(
-        "--role TEXT", "Who the agent is asked to be, instead of the workflow's role."
-    )
+    Attributes:
+        context_files: Show the agent these files of the project too, as 'src/**/*.py'; may be
+            repeated.
+        rules: A file with rules that hold for the work; the agent is shown it.
+        role: Who the agent is asked to be, instead of the workflow's role.
+    """
+
+    context_files: list[str] | None = option("--context GLOB")
+    rules: Path | None = option("--rules FILE")
+    role: str | None = option("--role TEXT")
 
     def with_role(self, cli: Cli, workflow: Workflow) -> Workflow:
         """Return the workflow with the role that the options name."""

@@ -2,12 +2,14 @@
 
 A command takes the global options as a `Cli`, a group of options as an instance of an attrs class
 whose fields are options, and a single option as itself. typer has no groups: it gets a function
-that has the options of all of them.
+that has the options of all of them. What the docstring says of a parameter, or of a field, is the
+help of its option.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from functools import cache, partial
@@ -33,10 +35,11 @@ def expanded(act: Callable[..., None]) -> Callable[..., None]:
     """
     hints = get_type_hints(act, include_extras=True)
     del hints["return"]
+    text, told = _described(act)
     taken = [
         parameter
         for name, one in inspect.signature(act).parameters.items()
-        for parameter in _parameters(name, hints[name], one.default)
+        for parameter in _parameters(name, hints[name], one.default, told)
     ]
     if Cli in hints.values():
         taken.append(_parameter(_JSON, bool, _AS_JSON))
@@ -49,24 +52,39 @@ def expanded(act: Callable[..., None]) -> Callable[..., None]:
         clis = {name: cli_of(context, json=given[_JSON]) for name in hints if hints[name] is Cli}
         act(**made, **clis)
 
-    call.__doc__ = act.__doc__
+    call.__doc__ = text
     call.__annotations__ = {}
     call.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
     return call
 
 
 _hints = cache(partial(get_type_hints, include_extras=True))
+_SECTION: Final = re.compile(r"\n\n(?:Args|Attributes):\n((?: .*\n?)+)")
+_ENTRY: Final = re.compile(r"^    (\w+): (.*(?:\n     .*)*)", re.MULTILINE)
 
 
-def _parameters(name: str, hint: Any, default: Any) -> Iterator[inspect.Parameter]:
+@cache
+def _described(what: Any) -> tuple[str, Mapping[str, str]]:
+    """Return a docstring without its list of parameters or attributes, and that list."""
+    text = inspect.getdoc(what) or ""
+    found = _SECTION.search(text)
+    if found is None:
+        return text, {}
+    told = {name: " ".join(said.split()) for name, said in _ENTRY.findall(found[1])}
+    return text.replace(found[0], "\n\n").strip(), told
+
+
+def _parameters(
+    name: str, hint: Any, default: Any, told: Mapping[str, str]
+) -> Iterator[inspect.Parameter]:
     """Yield a parameter's options; a group yields those of its fields, recursively."""
     if hint is Cli:
         return
     if not has(hint):
-        yield _parameter(name, hint, default)
+        yield _parameter(name, hint, default, told.get(name))
         return
     for one in fields(hint):
-        yield from _parameters(one.name, _hints(hint)[one.name], one.default)
+        yield from _parameters(one.name, _hints(hint)[one.name], one.default, _described(hint)[1])
 
 
 def _made(name: str, hint: Any, given: Mapping[str, Any]) -> Any:
@@ -77,24 +95,37 @@ def _made(name: str, hint: Any, given: Mapping[str, Any]) -> Any:
     )
 
 
-def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+def _parameter(name: str, hint: Any, default: Any, text: str | None = None) -> inspect.Parameter:
     """Return a parameter in the form that typer reads: with the option as its default."""
     if get_origin(hint) is Annotated:
         hint, *notes = get_args(hint)
         default = next((one for one in notes if isinstance(one, ParameterInfo)), default)
+    if isinstance(default, ParameterInfo) and default.help is None:
+        default.help = text
     if hint in _DURATIONS:  # typer knows none
         default.parser = parse_duration
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
-def given(group: Any) -> list[str]:
-    """Return the names of a group's options that differ from their defaults.
+def given(group: Any, *, without: tuple[str, ...] = ()) -> list[str]:
+    """Return the names of a group's options that differ from their defaults, recursively.
 
     An argument has its name in the help.
+
+    Args:
+        group: The group.
+        without: Names of its fields that do not count.
     """
-    return [
-        (option.param_decls or [option.metavar])[0]
-        for one in fields(type(group))
-        if (option := one.default) is not None
-        and getattr(group, one.name) not in (option.default, None, [], ())
-    ]
+    found = []
+    kind: Any = type(group)
+    for one in fields(kind):
+        hint, value = _hints(kind)[one.name], getattr(group, one.name)
+        if one.name in without:
+            continue
+        if has(hint):
+            found += given(value)
+            continue
+        declared = _parameter(one.name, hint, one.default).default
+        if value not in (declared.default, None, [], ()):
+            found.append((declared.param_decls or [declared.metavar])[0])
+    return found

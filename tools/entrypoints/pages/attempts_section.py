@@ -156,7 +156,9 @@ def attempts(view: SessionView) -> Element:
     return section(
         "attempts",
         "Attempts",
-        left_out(len(view.attempts), len(shown), "attempts", f"agentforge log {session_id}"),
+        left_out(
+            len(view.attempts), len(shown), "attempts", f"agentforge session log {session_id}"
+        ),
         [_attempt(one, session_id) for one in shown] or nothing("No phase was begun."),
     )
 

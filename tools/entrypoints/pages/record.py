@@ -187,7 +187,7 @@ def checkpoints(view: SessionView, actions: Actions = READ_ONLY) -> Element:
     """Return the last checkpoints, at which the session can go back or be forked."""
     found = checkpoints_of(view.session)
     shown = found[-_MAX_CHECKPOINTS:]
-    command = f"agentforge checkpoints {view.session.session_id}"
+    command = f"agentforge session checkpoints {view.session.session_id}"
     head = ("No", "When", "After", "Attempt", "Snapshot")
     return section(
         "checkpoints",
@@ -222,7 +222,7 @@ def history(view: SessionView) -> Element:
     entries = view.session.history
     shown = entries[-MAX_HISTORY:]
     first = len(entries) - len(shown) + 1
-    command = f"agentforge log {view.session.session_id}"
+    command = f"agentforge session log {view.session.session_id}"
     head = ("No", "When", "Phase", "What", "Details")
     rows = (_entry(number, one) for number, one in enumerate(shown, first))
     return section(

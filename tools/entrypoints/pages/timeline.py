@@ -80,7 +80,7 @@ def timeline(view: SessionView) -> Element:
     if len(shown) < total:
         spans = tuple(one for one in spans if one.ended > shown[0].began)
     scale = time_scale(spans)
-    log = f"agentforge log {view.session.session_id}"
+    log = f"agentforge session log {view.session.session_id}"
     return section(
         "timeline",
         "Timeline",

@@ -11,8 +11,8 @@ class NoTerminal(AgentForgeError, kind=ErrorKind.USAGE):
     """Standard input, output or error is not a terminal that supports drawing."""
 
     message = """`agentforge questions` needs a terminal, and standard input, output or error is not
-    one; nothing was done. Programs use `agentforge history --json` and `agentforge answer`;
-    `agentforge ui` shows the questions in a browser."""
+    one; nothing was done. Programs use `agentforge questions history --json` and `agentforge
+    answer`; `agentforge ui` shows the questions in a browser."""
 
 
 class TerminalFailed(AgentForgeError):

@@ -72,8 +72,8 @@ def run_terminal(
             "`agentforge questions`",
             "Textual",
             "terminal",
-            ". Until then `agentforge history` shows the waiting questions and `agentforge answer` "
-            "answers them.",
+            ". Until then `agentforge questions history` shows the waiting questions and "
+            "`agentforge answer` answers them.",
         ) from error
     from .drafts.draft_store import DraftStore
     from .question_queue import StoredQuestions

@@ -56,7 +56,7 @@ def run_ui(
             _PACKAGES[package],
             "ui",
             ". Until then `agentforge list` and `agentforge show` show the sessions, "
-            "`agentforge report` writes one as a page.",
+            "`agentforge session report` writes one as a page.",
         ) from error
     from ..loopback import bound
     from .services import UiServices

@@ -132,7 +132,7 @@ class SessionWatch:
         with self._lock:
             if self._monotonic() >= self._next_full:
                 return self._look_at_all()
-            reported, self._reported = self._reported, set()
+            reported = self._taken()
             try:
                 changed = self._look_at_reported(reported | set(also))
             except BaseException:
@@ -145,7 +145,7 @@ class SessionWatch:
     def _look_at_all(self) -> frozenset[str]:
         begun = self._monotonic()
         self._watch_base()
-        self._reported = set()
+        self._reported.clear()
         before, rows, unreadable = self._rows, {}, {}
         for one in self._store.summaries():
             if isinstance(one, UnreadableSession):
@@ -274,6 +274,13 @@ class SessionWatch:
         block = watcher.watching(path, partial(self._report, name))
         block.__enter__()
         self._watched[name] = block
+
+    def _taken(self) -> set[str]:
+        """Take the reported names one by one: the watcher's thread may add some meanwhile."""
+        taken: set[str] = set()
+        while self._reported:
+            taken.add(self._reported.pop())
+        return taken
 
     def _report(self, name: str) -> None:
         self._reported.add(name)

@@ -51,7 +51,7 @@ class WorkspaceElsewhere(AgentForgeError, kind=ErrorKind.REFUSED):
         return (
             f"the workspace of session {self.session_id} is on {where}: {self.reason}. Nothing was "
             "changed. Go on there, or begin a new session from an earlier checkpoint: "
-            f"agentforge fork {self.session_id} --at N."
+            f"agentforge session fork {self.session_id} --at N."
         )
 
 

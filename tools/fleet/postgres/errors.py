@@ -77,7 +77,7 @@ class StoreNotMigrated(StoreError, kind=ErrorKind.REFUSED, kw_only=True):
     """The database lacks tables that this program needs."""
 
     message = """{store} {state}, and this program needs migration {needed}. Run `agentforge --store
-    {store} store migrate` once, as a role that may create tables; nothing was changed."""
+    {store} fleet store migrate` once, as a role that may create tables; nothing was changed."""
     found: int
     """The number of its last migration; 0 if it has none."""
     needed: int
@@ -101,5 +101,5 @@ class NotSubmitted(StoreError, kind=ErrorKind.REFUSED):
     """The session is not submitted to the fleet."""
 
     message = """session {session_id} was not submitted to the workers of {store}. Nothing was
-    changed; `agentforge submit --session {session_id}` does that."""
+    changed; `agentforge fleet submit --session {session_id}` does that."""
     session_id: str

@@ -85,10 +85,10 @@ async def connected(url: str, settings: FleetSettings) -> AsyncIterator[PsycopgC
         timeout=settings.limit_s,
         open=False,
         check=AsyncConnectionPool.check_connection,
-        name="agentforge worker",
+        name="agentforge fleet worker",
         kwargs={
             "options": "-c search_path=agentforge -c timezone=UTC",
-            "application_name": "agentforge worker",
+            "application_name": "agentforge fleet worker",
             "connect_timeout": limit_s,
             "keepalives_idle": limit_s,
             "keepalives_interval": 2,

@@ -86,8 +86,8 @@ def session_from_dict(document: object) -> SessionContext:
     """Return the session that a document describes; the inverse of `SessionContext.to_dict`.
 
     Args:
-        document: A mapping with the fields of the published schema (`agentforge schema`). Other
-            fields are ignored, such as those of `agentforge show --json`.
+        document: A mapping with the fields of the published schema (`agentforge session schema`).
+            Other fields are ignored, such as those of `agentforge show --json`.
 
     Raises:
         InvalidSession: The document is invalid; every fault is listed.

@@ -65,7 +65,8 @@ class CheckpointNotKept(HarnessError):
         why = f": {self.reason}" if self.reason else ", for there was no workspace to keep"
         return (
             f"checkpoint {self.checkpoint} of session {self.session_id} has no snapshot{why}; "
-            f"nothing was changed. `agentforge checkpoints {self.session_id}` shows which have one."
+            f"nothing was changed. `agentforge session checkpoints {self.session_id}` shows which "
+            "have one."
         )
 
 

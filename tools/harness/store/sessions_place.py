@@ -2,7 +2,8 @@
 
 A session that was created on this machine has an ownership mark outside of the directory, and so
 has one that the person adopted. One from a clone, an archive or a copied folder has none: no file
-in a repository can make one. If a power failure loses a mark, `agentforge adopt` restores it.
+in a repository can make one. If a power failure loses a mark, `agentforge session adopt` restores
+it.
 """
 
 from __future__ import annotations

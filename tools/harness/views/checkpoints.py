@@ -41,7 +41,7 @@ class CheckpointNotFound(HarnessError):
 
     message = """{problem}; nothing was changed. Name a checkpoint by its number, by the beginning
     of its snapshot's id, the last one of a phase by the phase's name, or the last one of an attempt
-    by its name, as green-2; `agentforge checkpoints {session_id}` lists them."""
+    by its name, as green-2; `agentforge session checkpoints {session_id}` lists them."""
     session_id: str
     checkpoint: str
     known: int

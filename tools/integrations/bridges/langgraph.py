@@ -6,7 +6,7 @@
 
 A thread is an active session of the workflow `langgraph`, whose id is a hash of the thread's; its
 checkpoints are entries of a stream beside it. So `agentforge list` shows it, a prune removes it
-once it has ended, and `agentforge store copy` includes it.
+once it has ended, and `agentforge fleet store copy` includes it.
 """
 
 from __future__ import annotations

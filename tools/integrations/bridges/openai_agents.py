@@ -6,7 +6,7 @@
 
 A conversation is an active session of the workflow `openai-agents`, whose id is a hash of the
 conversation's; its items are entries of a stream beside it. So `agentforge list` shows it, a prune
-removes it once it has ended, and `agentforge store copy` includes it.
+removes it once it has ended, and `agentforge fleet store copy` includes it.
 """
 
 from __future__ import annotations

@@ -88,7 +88,11 @@ class SnapshotsChanged(RepositoryError):
     @property
     def otherwise(self) -> str:
         """The alternative remedy, in words."""
-        return "adopt the session if it is yours (`agentforge adopt`), " if self.foreign else ""
+        return (
+            "adopt the session if it is yours (`agentforge session adopt`), "
+            if self.foreign
+            else ""
+        )
 
 
 class NoSnapshots(RepositoryError, kind=ErrorKind.NOT_FOUND):

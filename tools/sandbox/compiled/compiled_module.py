@@ -1,8 +1,9 @@
 """The interpreter's module as native code: loaded from the cache, or compiled into it once.
 
-The native code runs without further checks, so its file must belong to this user alone. Compiling
-takes minutes, so only a missing or invalid file is recompiled, and the log says why. If the system
-cannot load the file now, that is an error.
+Two compilers make it. The baseline one is four times quicker, so it is the first to run; what the
+optimising one makes runs twice as fast and counts fuel, and is preferred. The native code runs
+without further checks, so its file must belong to this user alone. Only a missing or invalid file
+is recompiled, and the log says why. If the system cannot load the file now, that is an error.
 """
 
 from __future__ import annotations
@@ -12,12 +13,18 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...base.event_log import get_logger
 from ...base.files.filesystem import OsFileSystem
 from ..errors import SandboxUnavailable
-from ..host.engine.loaded_engine import Engine, EngineUnavailable, the_engine
+from ..host.engine.loaded_engine import (
+    Engine,
+    EngineUnavailable,
+    has_baseline,
+    the_baseline_engine,
+    the_engine,
+)
 from ..installed.interpreter_files import InterpreterFiles, compiled_name
 from .private_cache import keep, open_if_private, why_unusable
 
@@ -38,7 +45,7 @@ class _Ahead:
 
     def _load(self) -> None:
         with contextlib.suppress(SandboxUnavailable):  # the next load reports why
-            self._module = _load(*self._given)
+            self._module = load_compiled(*self._given)
 
     def module(self) -> Module | None:
         """Wait for the load to end; return the module, or None."""
@@ -50,7 +57,7 @@ _ahead: Final[dict[tuple[int, Path | None], _Ahead]] = {}
 
 
 def load_ahead(cache: Path | None) -> None:
-    """Start loading the module from the cache, for the next `load_compiled`.
+    """Start loading the optimised module from the cache, for the next `ready_module`.
 
     A failure is reported by that call, not by this one.
     """
@@ -58,18 +65,45 @@ def load_ahead(cache: Path | None) -> None:
         _ahead[os.getpid(), cache] = _Ahead(the_engine(), InterpreterFiles.found(), cache)
 
 
+def ready_module(
+    files: InterpreterFiles, cache: Path | None, *, metered: bool
+) -> tuple[Engine, Module]:
+    """Return the module and its engine: the optimised one if it is in the cache.
+
+    Else, the baseline compiler's, which is compiled if it is missing; with `metered`, the optimised
+    one is compiled. Of several processes one compiles, the others wait.
+
+    Raises:
+        EngineUnavailable: The module cannot be compiled.
+        SandboxUnavailable: A file is missing or wrong, or the system cannot load one now.
+    """
+    ahead = _ahead.pop((os.getpid(), cache), None)
+    engine = the_engine()
+    module = (None if ahead is None else ahead.module()) or load_compiled(engine, files, cache)
+    if module is not None:
+        return engine, module
+    if not metered and has_baseline():
+        baseline = the_baseline_engine()
+        try:
+            return baseline, load_compiled(baseline, files, cache) or _made(baseline, files, cache)
+        except EngineUnavailable as error:  # a processor that it does not know
+            _log.warning("runtime.no_baseline", reason=error.reason)
+    return engine, _made(engine, files, cache)
+
+
+def _made(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module:
+    with making(cache, COMPILING if engine.metered else BASELINE) as locked:
+        module = load_compiled(engine, files, cache)
+        return module or compile_module(engine, files, cache, locked=locked)
+
+
 def load_compiled(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module | None:
-    """Return the module from the cache, or None if there is no usable one.
+    """Return this engine's module from the cache, or None if there is no usable one.
 
     Raises:
         SandboxUnavailable: The file is usable, but the system cannot load it now.
     """
-    ahead = _ahead.pop((os.getpid(), cache), None)
-    return (None if ahead is None else ahead.module()) or _load(engine, files, cache)
-
-
-def _load(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module | None:
-    name = compiled_name(files.digests)
+    name = compiled_name(files.digests, baseline=not engine.metered)
     if cache is None or name is None:
         return None
     try:
@@ -99,7 +133,7 @@ def _loaded(engine: Engine, fd: int) -> Module:
 def compile_module(
     engine: Engine, files: InterpreterFiles, cache: Path | None, *, locked: bool
 ) -> Module:
-    """Compile the module, which takes minutes, and cache it if possible.
+    """Compile the module and cache it if possible.
 
     Args:
         engine: Compiles and runs it.
@@ -110,30 +144,87 @@ def compile_module(
     Raises:
         SandboxUnavailable: The module is missing, or does not match its digest.
     """
-    name = compiled_name(files.digests)
+    name = compiled_name(files.digests, baseline=not engine.metered)
     module = engine.compile(files.module())
     if cache is not None and name is not None:
-        compiled = engine.serialized(module)
-        keep(cache, name, lambda writer: writer.write_chunks([compiled]), locked=locked)
+        with engine.serialized(module) as code:
+            keep(cache, name, lambda writer: writer.write_chunks([code]), locked=locked)
     return module
 
 
 COMPILING: Final = "compile"
+"""The optimising compiler's work, and the name of its lock."""
+
+BASELINE: Final = "baseline"
 TEMPLATE: Final = "template"
+_NOT_METERED: Final = (BASELINE, TEMPLATE)
+
+_PROCESSOR_SECONDS: Final = {COMPILING: 110.0, BASELINE: 26.0}
+"""What each compiler needs for the interpreter on a processor of 2024; for telling progress."""
 
 SAID_AFTER_SECONDS: Final = 2.0
-"""Seconds after which a wait is reported."""
+"""Seconds after which a wait is logged."""
 
 _LOCK: Final = ".agentforge-{}.lock"
-_MOST_DIGITS: Final = 20
-
-_waits: Final[list[int | None]] = []
+_MOST_BYTES: Final = 64
 
 
-def awaited_process() -> tuple[int | None] | None:
-    """Return the awaited process's id in a tuple, (None,) if unknown; None without a wait."""
-    waits = tuple(_waits)
-    return (waits[-1],) if waits else None
+class Maker(NamedTuple):
+    """Who holds a lock.
+
+    Attributes:
+        pid: Its process id; 0 if it is unknown.
+        since_s: The processor time that it had used before, in seconds.
+    """
+
+    pid: int = 0
+    since_s: float = 0.0
+
+    def percent(self, what: str) -> int | None:
+        """Estimate how much of a compilation it has done, from its processor time; None if unknown.
+
+        Args:
+            what: What it makes.
+        """
+        used, needed = used_s(self.pid) - self.since_s, _PROCESSOR_SECONDS.get(what)
+        return None if needed is None or used < 0 else min(99, int(100 * used / needed))
+
+
+def used_s(pid: int) -> float:
+    """Return the processor time that a process has used, in seconds; -1 if it is unknown."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return -1.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def maker_of(cache: Path, what: str) -> Maker | None:
+    """Return who makes something now, or None; creates nothing."""
+    try:
+        fd = os.open(cache / _LOCK.format(what), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return None if _locked(fd, cache, what, None) else _holder(fd)
+    finally:
+        os.close(fd)
+
+
+def doing(cache: Path | None, *, metered: bool) -> str:
+    """Say what a process that waits for the interpreter waits for, and about how much is done."""
+    if cache is None:
+        return "working"
+    for what in (BASELINE, TEMPLATE, COMPILING) if metered or not has_baseline() else _NOT_METERED:
+        maker = maker_of(cache, what)
+        if maker is not None:
+            percent = maker.percent(what)
+            said = "" if percent is None else f", about {percent} %"
+            own = "compiling" if said else "preparing"
+            who = f"process {maker.pid}" if maker.pid else "another process"
+            return own + said if maker.pid == os.getpid() else f"waiting for {who}{said}"
+    return "working"
 
 
 @contextlib.contextmanager
@@ -156,8 +247,7 @@ def making(
         directory: The directory, created if missing.
         what: What is built; builds of different things do not wait for each other.
         waits: Whether to wait for another holder; without waiting, yield False.
-        said_after_s: Seconds after which a wait is reported, in the log and by
-            `awaited_process`.
+        said_after_s: Seconds after which a wait is logged.
     """
     with _opened(directory, what) as fd:
         locked = fd is not None and _locked(fd, directory, what, said_after_s if waits else None)
@@ -195,8 +285,9 @@ def _locked(fd: int, directory: Path | None, what: str, said_after_s: float | No
             if said_after_s is None:
                 return False
             if not patience.pause():
-                with _said(fd, directory, what):
-                    wait_lock(fs, fd)
+                pid = _holder(fd).pid
+                _log.warning("runtime.waiting", cache=str(directory), made=what, holder=pid)
+                wait_lock(fs, fd)
                 break
     except OSError as error:
         _log.debug("runtime.compile_lock_unavailable", cache=str(directory), reason=str(error))
@@ -205,25 +296,14 @@ def _locked(fd: int, directory: Path | None, what: str, said_after_s: float | No
 
 
 @contextlib.contextmanager
-def _said(fd: int, directory: Path | None, what: str) -> Iterator[None]:
-    holder = _holder(fd)
-    _log.warning("runtime.waiting", cache=str(directory), made=what, holder=holder)
-    _waits.append(holder)
-    try:
-        yield
-    finally:
-        _waits.remove(holder)
-
-
-@contextlib.contextmanager
 def _named(fd: int | None) -> Iterator[None]:
-    """Write this process's id into the file for the block; a full disk leaves it empty."""
+    """Write who holds it into the file for the block; a full disk leaves it empty."""
     if fd is None:
         yield
         return
     with contextlib.suppress(OSError):
         os.ftruncate(fd, 0)
-        os.pwrite(fd, str(os.getpid()).encode("ascii"), 0)
+        os.pwrite(fd, f"{os.getpid()} {used_s(os.getpid())}".encode("ascii"), 0)
     try:
         yield
     finally:
@@ -231,7 +311,8 @@ def _named(fd: int | None) -> Iterator[None]:
             os.ftruncate(fd, 0)
 
 
-def _holder(fd: int) -> int | None:
+def _holder(fd: int) -> Maker:
     with contextlib.suppress(OSError, ValueError):
-        return int(os.pread(fd, _MOST_DIGITS, 0))
-    return None
+        pid, since_s = os.pread(fd, _MOST_BYTES, 0).split()
+        return Maker(int(pid), float(since_s))
+    return Maker()

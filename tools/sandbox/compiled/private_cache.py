@@ -19,7 +19,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...base.event_log import get_logger
 from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS
@@ -211,24 +211,29 @@ def is_checked(directory: Path | None, name: str, fd: int, digest: str) -> bool:
         fd: The file.
         digest: The expected digest.
     """
-    found = None if directory is None else _record(directory, name)
-    return found is not None and found == ([*stamp_of(os.fstat(fd))], digest)
-
-
-def _record(directory: Path, name: str) -> tuple[list[int], str] | None:
-    with opened_private(directory, _CHECKED.format(name)) as fd:
-        try:
-            stamp, digest = json.loads(b"" if fd is None else os.pread(fd, _MAX_RECORD_BYTES, 0))
-            return [int(number) for number in stamp], str(digest)
-        except (OSError, TypeError, ValueError):
-            return None
+    found = None if directory is None else kept_json(directory, _CHECKED.format(name))
+    return bool(found == [[*stamp_of(os.fstat(fd))], digest])
 
 
 def note_checked(directory: Path | None, name: str, fd: int, digest: str) -> None:
     """Record that an open file has this digest, if it can be recorded."""
     if directory is not None:
-        said = json.dumps([stamp_of(os.fstat(fd)), digest]).encode("ascii")
-        keep(directory, _CHECKED.format(name), lambda writer: writer.write_chunks([said]))
+        keep_json(directory, _CHECKED.format(name), [stamp_of(os.fstat(fd)), digest])
+
+
+def kept_json(directory: Path, name: str) -> Any:
+    """Return the value in a small file, or None if there is no usable one."""
+    with opened_private(directory, name) as fd:
+        try:
+            return None if fd is None else json.loads(os.pread(fd, _MAX_RECORD_BYTES, 0))
+        except (OSError, ValueError):
+            return None
+
+
+def keep_json(directory: Path, name: str, value: object) -> bool:
+    """Write a value into a small file if possible; return whether it was written."""
+    said = json.dumps(value).encode("ascii")
+    return keep(directory, name, lambda writer: writer.write_chunks([said]))
 
 
 @contextlib.contextmanager

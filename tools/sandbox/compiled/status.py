@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from attrs import frozen
+
+Compiler = Literal["optimised", "baseline"]
 
 
 @frozen(kw_only=True)
@@ -19,11 +22,15 @@ class RuntimeInfo:
         artifacts_dir: Their directory, or None.
         cache_dir: The directory of compiled modules; None if no directory may hold them, so every
             process compiles for itself.
-        cache_warm: Whether the compiled interpreter exists and is usable, so the next process
+        cache_warm: Whether a compiled interpreter exists and is usable, so the next process
             starts in a fraction of a second.
-        cache_file: Path of the compiled interpreter, whether or not it exists; None without a
+        cache_file: Path of the optimised interpreter, whether or not it exists; None without a
             cache directory or artifacts.
-        cache_fault: Why an existing compiled interpreter is not used; None if it is used or there
+        compiler: Which compiler made what the next process loads; None if it has to compile.
+        optimising: About how many percent of the optimised interpreter a process in the background
+            has compiled; None if none does.
+        not_optimised: Why no process does; None if nothing failed.
+        cache_fault: Why an existing optimised interpreter is not used; None if it is used or there
             is none.
         template_file: File with a prepared interpreter's memory, from which guests start; None if
             there is no usable one.
@@ -39,6 +46,9 @@ class RuntimeInfo:
     cache_file: Path | None
     template_file: Path | None = None
     cache_fault: str | None = None
+    compiler: Compiler | None = None
+    optimising: int | None = None
+    not_optimised: str | None = None
 
 
 @frozen(kw_only=True)

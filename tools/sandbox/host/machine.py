@@ -65,7 +65,8 @@ class TurnOutcome(NamedTuple):
         exit_code: The exit code; None if it was stopped.
         stopped: Why it was stopped, or None.
         ended: Whether the interpreter has ended and can run no other turn.
-        fuel_used: The fuel used; None if it was interrupted while computing: then it is unknown.
+        fuel_used: The fuel used; None if it is unknown: the guest was interrupted while computing,
+            or the baseline compiler made its code.
         stdout: Its output, up to the limit.
         stderr: As above.
         truncated: The streams that exceeded the limit.
@@ -230,12 +231,12 @@ class GuestMachine:
                 stopped = stop.reason
             except Trapped as trap:
                 stopped = trap.reason
-        is_known = stopped not in (DEADLINE, CANCELLED)
+        left = None if stopped in (DEADLINE, CANCELLED) else self.instance.fuel_left()
         return TurnOutcome(
             exit_code=exit_code,
             stopped=stopped,
             ended=ended,
-            fuel_used=limits.fuel - self.instance.fuel_left() if is_known else None,
+            fuel_used=None if left is None else limits.fuel - left,
             stdout=bytes(streams[0].data),
             stderr=bytes(streams[1].data),
             truncated=tuple(

@@ -139,12 +139,16 @@ def guest_python(directory: Path | None) -> str | None:
     return None if found is None else found[1]
 
 
-def compiled_name(digests: Mapping[str, str]) -> str | None:
-    """Return the name of the compiled interpreter's file; `fuel` as it is metered."""
+def compiled_name(digests: Mapping[str, str], *, baseline: bool = False) -> str | None:
+    """Return the name of a compiled interpreter's file, which says which compiler made it.
+
+    The optimising one's is called `fuel`, as its code is metered.
+    """
     digest = digests.get(MODULE)
     if digest is None:
         return None
-    return f"{digest[:32]}-wasmtime{installed_version('wasmtime')}-fuel.cwasm"
+    kind = "baseline" if baseline else "fuel"
+    return f"{digest[:32]}-wasmtime{installed_version('wasmtime')}-{kind}.cwasm"
 
 
 class InterpreterFiles(NamedTuple):

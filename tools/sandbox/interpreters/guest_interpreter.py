@@ -35,6 +35,7 @@ from .interpreter_class import GuestServices, InterpreterClass
 from .prepared_guest import SCIENCE_MODULES
 from .prepared_runtime import (
     PreparedRuntime,
+    is_current,
     new_machine,
     prepared_runtime,
     set_environment,
@@ -119,6 +120,11 @@ class GuestInterpreter:
         self._timer = threading.Timer(max(left, _LEAST_REST_SECONDS), self._end_when_idle)
         self._timer.daemon = True
         self._timer.start()
+
+    @property
+    def metered(self) -> bool:
+        """Whether its turns use fuel."""
+        return self._prepared.metered
 
     @property
     def memory_held(self) -> int | None:
@@ -231,7 +237,7 @@ class GuestInterpreter:
 
     def fitness(self, source: str) -> int:
         """Rate it for a script: 2 for its template, 1 for the plain one, else 0 (no way back)."""
-        if not self._is_as_opened():
+        if not is_current(self._prepared) or not self._is_as_opened():
             return 0
         if self._template_for(source) is self._begun_with:
             return 2
@@ -247,7 +253,7 @@ class GuestInterpreter:
     def restore(self) -> bool:
         """Reset it to its opened state; return False if it cannot be reused."""
         machine = self._machine
-        if machine is None or self.ended is not None:
+        if machine is None or self.ended is not None or not is_current(self._prepared):
             return False
         machine.close_files()
         self._leave_workspace()
@@ -348,10 +354,10 @@ def _science_for(runtime: PreparedRuntime, source: str) -> ScienceTemplate | Non
         return found
 
 
-def prepared_file(cache: Path | None) -> PreparedFile:
+def prepared_file(cache: Path | None, *, metered: bool = False) -> PreparedFile:
     """Return what interpreters of this process start from; the first call prepares it."""
     with _unavailable():
-        return prepared_runtime(cache).prepared
+        return prepared_runtime(cache, metered=metered).prepared
 
 
 # -------------------------------------------------------------------- parts

@@ -15,13 +15,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ..compiled.compiled_module import compile_module, load_compiled
+from ...base.files.linux_calls import memory_file
+from ..compiled.compiled_module import ready_module
 from ..compiled.private_cache import is_checked, note_checked, stamp_of
 from ..errors import SandboxUnavailable
 from ..guest.guest_code import COMPILATION, GUEST_WORKSPACE, LIBRARY, TEMPORARY, GuestCode
 from ..host.engine.engine import Program
 from ..host.engine.guest_thread import with_room
-from ..host.engine.loaded_engine import the_engine
 from ..host.files.files import Buffers, Directory
 from ..host.files.memory_files import MemoryTree, ReadOnlyFile
 from ..host.machine import GuestMachine, MachineLimits, TurnLimits
@@ -177,6 +177,7 @@ class PreparedRuntime(NamedTuple):
 
     Attributes:
         program: The interpreter's module, its imports defined.
+        metered: Whether its guests use fuel.
         library: The directories of its library, by guest path.
         code: The guest code that runs around an execution's code.
         template: A prepared interpreter's memory.
@@ -187,6 +188,7 @@ class PreparedRuntime(NamedTuple):
     """
 
     program: Program
+    metered: bool
     is_intact: Callable[[], bool]
     library: Mapping[str, Directory]
     code: GuestCode
@@ -210,20 +212,32 @@ def begin_with(prepared: PreparedFile) -> None:
     _given[:] = [prepared]
 
 
-def prepared_runtime(cache: Path | None) -> PreparedRuntime:
+def prepared_runtime(cache: Path | None, *, metered: bool = False) -> PreparedRuntime:
     """Return what interpreters are opened with; built once, and again if the library changed.
+
+    Once it has been asked for one that counts fuel, it returns no other.
 
     Raises:
         EngineUnavailable: This process cannot run guests.
         SandboxUnavailable: No interpreter can be prepared.
     """
     found = _made.get(cache)
-    if found is None or not found.is_intact():
+    if found is None or not _serves(found, metered):
         with _lock:
             found = _made.get(cache)
-            if found is None or not found.is_intact():
-                found = _made[cache] = _make(cache)
+            if found is None or not _serves(found, metered):
+                metered = metered or (found is not None and found.metered)
+                found = _made[cache] = _make(cache, metered=metered)
     return found
+
+
+def _serves(found: PreparedRuntime, metered: bool) -> bool:
+    return (found.metered or not metered) and found.is_intact()
+
+
+def is_current(runtime: PreparedRuntime) -> bool:
+    """Return whether new interpreters are opened with this one."""
+    return _made.get(runtime.cache) is runtime
 
 
 def new_machine(
@@ -244,20 +258,13 @@ def new_machine(
     )
 
 
-def _make(cache: Path | None) -> PreparedRuntime:
+def _make(cache: Path | None, *, metered: bool) -> PreparedRuntime:
     """Load what is in the cache, and build the rest under the lock."""
-    engine, files = the_engine(), InterpreterFiles.found()
+    files = InterpreterFiles.found()
     archive = open_archive(files, cache)
     name = template_name(PLAIN, files.digests) or ""
-    module = load_compiled(engine, files, cache)
+    engine, module = ready_module(files, cache, metered=metered)
     prepared = _given.pop() if _given else read_template(cache, name)
-    if module is None:
-        from ..compiled.compiled_module import making
-
-        with making(cache) as locked:
-            module = load_compiled(engine, files, cache)
-            if module is None:
-                module = compile_module(engine, files, cache, locked=locked)
     program = Program(engine, module, FUNCTIONS, errno_of)
     if prepared is None:
         from ..compiled.compiled_module import TEMPLATE, making
@@ -267,8 +274,13 @@ def _make(cache: Path | None) -> PreparedRuntime:
             if prepared is None:
                 prepared = _prepare(program, archive, cache if locked else None, name)
     said = prepared.settings
+    if not engine.metered and cache is not None:
+        from ..compiled.background import optimise_later
+
+        optimise_later(cache, files)
     return PreparedRuntime(
         program=program,
+        metered=engine.metered,
         library=served_library(archive, said["index"], prepared.attached),
         code=GuestCode.of(said["code"].encode("ascii")),
         template=Template(prepared.image),
@@ -302,7 +314,7 @@ def _prepare(program: Program, archive: Archive, cache: Path | None, name: str) 
 
 def _without_a_name(data: bytes) -> int:
     """Return an in-memory file with this content."""
-    fd = os.memfd_create("sandbox-library", os.MFD_CLOEXEC)
+    fd = memory_file("sandbox-library")
     with open(fd, "wb", closefd=False) as file:
         file.write(data)
     return fd

@@ -11,7 +11,7 @@ from attrs import evolve
 
 from ...base.errors import shown
 from ...base.event_log import get_logger
-from ..policy import ExecutionPolicy
+from ..policy import DEFAULT_FUEL, ExecutionPolicy
 from .interpreter_class import InterpreterClass
 from .ready_interpreters import ReadyInterpreters
 from .runtime import ensure_ready
@@ -165,7 +165,9 @@ def warm_pool(*, policy: ExecutionPolicy | None = None) -> None:
     """
     pool = the_pool()
     kind = pool.wanted if policy is None else None
-    pool.fill(kind or InterpreterClass.of(policy or ExecutionPolicy(), ensure_ready()))
+    policy = policy or ExecutionPolicy()
+    cache = ensure_ready(metered=policy.fuel_budget != DEFAULT_FUEL)
+    pool.fill(kind or InterpreterClass.of(policy, cache))
 
 
 def _new_pool(size: int, *, restore: bool) -> ReadyInterpreters:

@@ -113,7 +113,7 @@ class Worker:
                         request=request._replace(callbacks=callbacks),
                         root=root,
                         stop=self._stop,
-                        cache=ensure_ready(),
+                        cache=ensure_ready(metered=request.is_metered),
                         afterwards=afterwards,
                         events=_log,
                     )

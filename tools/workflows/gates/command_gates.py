@@ -37,7 +37,7 @@ def run_command_gate(gate: Gate, given: GateInput, commands: GateCommands) -> Ve
     Raises:
         GateUnavailable: The command can't run on this machine.
     """
-    request = request_of(gate, given.component)
+    request = request_of(gate, given.component, given.import_root)
     before = given.before
     seconds = 0.0
     if gate.kind == "tests_fail" and before is None and given.base:
@@ -117,15 +117,25 @@ def _has_no_test(result: PhaseResult) -> bool:
     return result.exit_code == _NOTHING_COLLECTED or _NO_TESTS.search(said) is not None
 
 
-def request_of(gate: Gate, component: Component | None = None) -> CommandRequest:
-    """Return the request to the port for a gate and the component it judges."""
+def request_of(
+    gate: Gate, component: Component | None = None, import_root: str | None = None
+) -> CommandRequest:
+    """Return the request to the port for a gate and the component it judges.
+
+    Args:
+        gate: The gate.
+        component: The component, or None.
+        import_root: Where imports of the project's Python begin, if no component says.
+    """
     assert gate.command is not None  # noqa: S101 (the workflow was checked)
+    if component is not None:
+        import_root = component.root if component.is_python else None
     return CommandRequest(
         command=gate.command,
         report=gate.report,
         report_path=gate.report_path,
         deadline_s=gate.deadline_s,
-        import_root=component.root if component is not None and component.is_python else None,
+        import_root=import_root,
     )
 
 

@@ -51,7 +51,8 @@ def run_gate(
         return _bounded(_judge_specification(gate, given))
     if gate.kind == "script":
         return _bounded(_run_script(gate, given, sandbox))
-    return passed(gate, f"{', '.join(gate.require)} there and not empty")
+    said = {"plan": "there is a plan", "unchecked": "nothing was checked"}
+    return passed(gate, said.get(gate.kind) or f"{', '.join(gate.require)} there and not empty")
 
 
 def _before(gate: Gate, given: GateInput) -> Verdict | None:

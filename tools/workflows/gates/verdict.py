@@ -73,6 +73,7 @@ class GateInput:
         names: The paths of all files of the workspace, if `files` is not complete.
         before: The result of the gate's command on the base, or None if unknown.
         test_paths: The test files, if no component names them.
+        import_root: The folder where imports of the project's Python begin, if no component says.
     """
 
     files: Mapping[str, bytes] = field(repr=False)
@@ -87,6 +88,7 @@ class GateInput:
     names: tuple[str, ...] = field(default=(), converter=as_tuple, repr=False)
     before: Outcomes | None = field(default=None, repr=False)
     test_paths: tuple[str, ...] = field(default=(), converter=as_tuple)
+    import_root: str | None = None
 
     @property
     def locked(self) -> dict[str, str]:

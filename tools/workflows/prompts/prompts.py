@@ -14,7 +14,7 @@ from attrs import field, frozen
 
 from ..converters import as_tuple
 from ..documents.specification import Component
-from ..workflow import TEST_GATES, Gate, Phase
+from ..workflow import ANYTHING, TEST_GATES, Gate, Phase
 
 MAX_FILE_CHARS: Final = 60_000
 """The most characters shown of one file."""
@@ -61,6 +61,10 @@ there when you end is your answer; nothing that you print is taken for a file.""
 _PUT_BACK: Final = """\
 Any other file that you change or delete is put back, and the attempt has failed. Links are not
 taken. Commits are not needed: the folder's `.git` is thrown away."""
+_ANY_FILE: Final = """\
+You may change any file of the project. New files that its rules ignore are not taken, nor are links
+and commits: the folder's `.git` is thrown away."""
+_NO_FILE: Final = "Change no file: what you print at your end is your answer."
 _CONTEST_IN_PLACE: Final = """\
 The tests are fixed. If one of them can't be passed by any implementation of the specification, say
 so at your end on standard output, in a block fenced by three backticks and marked
@@ -102,6 +106,7 @@ class PromptInput:
         budget_note: A note about the budget, or None.
         edits: Whether the agent changes files in place, in its working folder.
         said_on_base: What the gate's command reported before anything was written, or None.
+        plan: The plan of an earlier phase, or None.
     """
 
     role: str
@@ -121,6 +126,7 @@ class PromptInput:
     budget_note: str | None = None
     edits: bool = False
     said_on_base: str | None = None
+    plan: str | None = None
 
 
 def compose(given: PromptInput) -> str:
@@ -149,6 +155,8 @@ def compose(given: PromptInput) -> str:
     if given.answered:
         answers = "\n\n".join(f"Q: {question}\nA: {answer}" for question, answer in given.answered)
         parts.append(f"# The person's answers\n\n{answers}")
+    if given.plan is not None:
+        parts.append(f"# The plan\n\nThis you decided before:\n\n{given.plan}")
     if given.evidence:
         pieces = "\n\n".join(f"{number}. {piece}" for number, piece in enumerate(given.evidence, 1))
         parts.append(
@@ -180,6 +188,10 @@ def _form_in_place(given: PromptInput) -> str:
         f"You may write these, and nothing else (a directory ends in `/`):\n\n{writable}",
         _PUT_BACK,
     ]
+    if ANYTHING in given.writes:
+        lines = [_IN_PLACE, _ANY_FILE]
+    elif not given.writes:
+        lines = [_NO_FILE]
     if given.phase.agents_gate.tests_unchanged:
         lines.append(_CONTEST_IN_PLACE)
     if given.phase.questions == "allowed":

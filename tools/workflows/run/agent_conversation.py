@@ -29,7 +29,7 @@ from ..gates.verdict import Verdict, not_taken
 from ..ports import Stop, StopCause
 from ..prompts.answers import parse_answer
 from ..prompts.prompts import budget_note
-from ..workflow import Phase
+from ..workflow import ANYTHING, Phase
 from .agent_questions import AgentQuestions
 from .base_record import base_in_words, kept_base
 from .call_budget import BRIEFING_TOKENS, expected_tokens, missing_tokens, over_budget
@@ -68,6 +68,7 @@ class AgentConversation:
         self, phase: Phase, progress: Progress
     ) -> PhaseChange | Verdict | Stop:
         """Call the agent, and again after each round of questions, until it changes files."""
+        refuse = self._rule(phase, progress)
         for call in range(1, MAX_CALLS + 1):
             stored = self._stored_answer(phase, progress, call)
             if isinstance(stored, Stop):
@@ -81,19 +82,19 @@ class AgentConversation:
                     facts={"calls": call, "may_recover": stored.may_recover},
                 )
             edited = stored.answer.change
-            answer = parse_answer(
-                stored.answer.text, refuse=self._rule(phase), files=edited is None
-            )
+            answer = parse_answer(stored.answer.text, refuse=refuse, files=edited is None)
             questions = (*stored.answer.questions, *answer.questions)
             if answer.faults:
                 return refused_answer(answer, call)
             if not questions:
                 change = (
-                    change_of_answer(answer)
+                    change_of_answer(answer, stored.answer.text)
                     if edited is None
-                    else change_of_edit(edited, answer, self._rule(phase))
+                    else change_of_edit(
+                        edited, answer, stored.answer.text, self._rule(phase, progress)
+                    )
                 )
-                if change.says_something:
+                if change.says_something or (phase.agents_gate.kind == "plan" and change.said):
                     return change
                 return (
                     refused_answer(answer, call)
@@ -114,9 +115,18 @@ class AgentConversation:
             ["No more questions: decide for yourself, and write the files."],
         )
 
-    def _rule(self, phase: Phase) -> Callable[[str], str | None]:
+    def _rule(self, phase: Phase, progress: Progress) -> Callable[[str], str | None]:
         """Return the function that says why a phase may not write a path."""
-        return lambda path: self.led.job.refusal(phase, path)
+        fixed = phase.agents_gate.tests_unchanged and self.led.job.component is None
+        red = self.led.steps.passed(progress.keys[:-1], "tests_fail") if fixed else None
+        tests = (red or {}).get("test_digests", ())
+
+        def refusal(path: str) -> str | None:
+            if path in tests:
+                return f"{path!r} is one of the tests, which are fixed in phase {phase.name}"
+            return self.led.job.refusal(phase, path)
+
+        return refusal
 
     def _stored_answer(self, phase: Phase, progress: Progress, call: int) -> StoredAnswer | Stop:
         """Return the answer to a call; the agent is called only if none is stored."""
@@ -169,7 +179,8 @@ class AgentConversation:
             tokens_left=self.led.budget.tokens_remaining,
             prompt_digest=digest_of(prompt),
             state=self._state_before(progress, call) if self.led.job.workflow.edits else None,
-            refuse=self._rule(phase),
+            refuse=self._rule(phase, progress),
+            anything=ANYTHING in self.led.job.writable(phase),
         )
         with traced_call(self.agent, request) as span:
             begun = self.monotonic()
@@ -253,6 +264,7 @@ class AgentConversation:
             briefing=self._briefing(),
             files=files,
             evidence=self._evidence(progress),
+            plan=(self.led.steps.passed(progress.keys[:-1], "plan") or {}).get("plan"),
             said_on_base=base_in_words(kept_base(self.led.steps), phase.gate),
             answered=self.questions.answered(),
             budget_note=budget_note(

@@ -50,6 +50,11 @@ class BaseRun:
         )
 
     @property
+    def failed(self) -> bool:
+        """Whether a test failed, or the command where no test has a name."""
+        return bool(self.outcomes.bad) or (self.report == "exit-code" and self.exit_code != 0)
+
+    @property
     def in_words(self) -> str:
         """Its result, in words for people and agents."""
         begin = f"Before anything was written, `{self.command}` ended with {self.exit_code}"

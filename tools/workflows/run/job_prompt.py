@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ..job import Job
 from ..prompts.prompts import PromptInput, compose
-from ..workflow import Phase
+from ..workflow import ANYTHING, Phase
 from .progress import works_on_repository
 from .run_lock import LedSession
 
@@ -72,7 +72,8 @@ def shown_files(led: LedSession, phase: Phase) -> dict[str, str]:
 
     For a workspace that began empty, these are all files. For a repository, they are the files that
     the session has written, those that its phases write by name, and as many as fit a limit, in the
-    order of the paths, of the directories that this phase may write; the job's context shows more.
+    order of the paths, of the directories that this phase may write, unless it may write
+    anything; the job's context shows more.
 
     Raises:
         WorkspaceTooLarge: The files exceed a limit.
@@ -83,9 +84,10 @@ def shown_files(led: LedSession, phase: Phase) -> dict[str, str]:
         return _texts(files.read())
     own = {artifact.path for artifact in session.artifacts}
     own |= {one.target for one in job.inputs}
-    named = [path for path in job.all_writable if not path.endswith("/")]
+    named = [path for path in job.all_writable if not path.endswith("/") and path != ANYTHING]
     first = dict.fromkeys([*named, *sorted(own)])
-    found = _texts(files.read([*first, *job.writable(phase)]))
+    below = [path for path in job.writable(phase) if path != ANYTHING]
+    found = _texts(files.read([*first, *below]))
     kept: dict[str, str] = {}
     room = MAX_REPOSITORY_CHARS
     for path in [*first, *(path for path in found if path not in first)]:

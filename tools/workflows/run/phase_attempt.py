@@ -105,6 +105,8 @@ class AgentAttempts:
         facts = {**judged.facts, "written": list(change.written), "deleted": list(change.deleted)}
         if change.sealed is not None:
             facts["agent_sealed"] = change.sealed
+        if phase.agents_gate.kind == "plan":
+            facts["plan"] = change.said
         if change.dropped:
             facts["dropped"] = list(change.dropped)
         if change.contested and not judged.passed:

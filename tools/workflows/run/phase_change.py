@@ -25,6 +25,7 @@ class PhaseChange:
         refused: Paths that the agent may not change but changed in place, each with the reason.
         dropped: Other changes that are not taken and are no fault: caches, ignored files.
         sealed: Whether the agent worked without any network; None if it was not in a jail.
+        said: What the agent said besides.
     """
 
     written: Mapping[str, EditedFile] = field(factory=dict, hash=False)
@@ -33,6 +34,7 @@ class PhaseChange:
     refused: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
     dropped: tuple[str, ...] = field(default=(), converter=as_tuple)
     sealed: bool | None = None
+    said: str = ""
 
     @property
     def touched(self) -> tuple[str, ...]:
@@ -45,7 +47,7 @@ class PhaseChange:
         return bool(self.written or self.deleted or self.contested or self.refused)
 
 
-def change_of_answer(answer: Answer) -> PhaseChange:
+def change_of_answer(answer: Answer, said: str) -> PhaseChange:
     """Return the changes of a text answer, whose paths were checked when it was parsed."""
     return PhaseChange(
         written={
@@ -54,17 +56,19 @@ def change_of_answer(answer: Answer) -> PhaseChange:
         },
         deleted=answer.deleted,
         contested=answer.contested,
+        said=said.strip(),
     )
 
 
 def change_of_edit(
-    change: WorkspaceChange, answer: Answer, refuse: Callable[[str], str | None]
+    change: WorkspaceChange, answer: Answer, said: str, refuse: Callable[[str], str | None]
 ) -> PhaseChange:
     """Return the changes of an agent that edited in place, by the rules for an answer's files.
 
     Args:
         change: Its changes.
-        answer: Its text.
+        answer: Its text, parsed.
+        said: Its text.
         refuse: Returns why a path may not be written, or None.
     """
     refused = dict(change.refused)
@@ -85,6 +89,7 @@ def change_of_edit(
         refused=refused.items(),
         dropped=change.dropped,
         sealed=change.sealed,
+        said=said.strip(),
     )
 
 

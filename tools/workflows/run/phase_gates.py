@@ -13,7 +13,7 @@ from ..gates.command_gates import read_base, request_of
 from ..gates.gates import run_gate
 from ..gates.verdict import GateInput, Verdict
 from ..ports import Stop, StopCause
-from ..workflow import Gate, Phase
+from ..workflow import ANYTHING, Gate, Phase
 from .agent_questions import AgentQuestions
 from .base_record import BaseRecord, BaseRun, keep_base, kept_base
 from .phase_change import PhaseChange
@@ -50,15 +50,16 @@ class PhaseGates:
             executable={path: one.executable for path, one in change.written.items()},
         )
         if partly:
-            return self.led.files.read(self._places(phase))
+            return self.led.files.read(self._places(phase, change))
         return {path: data for path, data in there.items() if path not in change.deleted} | written
 
-    def _places(self, phase: Phase) -> tuple[str, ...]:
+    def _places(self, phase: Phase, change: PhaseChange) -> tuple[str, ...]:
         """Return the files and directories that a phase's gate examines itself."""
         component = self.led.job.component
         own = () if component is None else (*component.code_places, *component.tests)
         artifacts = (artifact.path for artifact in self.led.session.artifacts)
-        return (*self.led.job.required(phase), *own, *self.led.job.writable(phase), *artifacts)
+        written = [path for path in self.led.job.writable(phase) if path != ANYTHING]
+        return (*self.led.job.required(phase), *own, *written, *change.touched, *artifacts)
 
     def judge(
         self, phase: Phase, progress: Progress, change: PhaseChange, files: dict[str, bytes]
@@ -95,6 +96,7 @@ class PhaseGates:
                 folder=self.led.files.root if commanded else None,
                 instead=instead,
                 names=self.led.files.names() if commanded else (),
+                import_root=self._import_root,
                 before=None if run is None else run.outcomes,
                 test_paths=self._test_paths(phase, baseline, change),
             ),
@@ -142,11 +144,7 @@ class PhaseGates:
 
     def red(self, progress: Progress) -> Mapping[str, Any] | None:
         """Return the facts of the red tests that bind the later phases."""
-        for key in reversed(progress.keys[:-1]):
-            verdict = self.led.steps.verdict(key)
-            if verdict is not None and verdict.gate == "tests_fail" and verdict.passed:
-                return verdict.facts
-        return None
+        return self.led.steps.passed(progress.keys[:-1], "tests_fail")
 
     # ------------------------------------------------------------------------------------ the base
 
@@ -170,6 +168,12 @@ class PhaseGates:
         there = tuple(path for path in names if self._is_writable(path))
         record = BaseRecord(runs=tuple(runs), files=self._base_files(there), there=there)
         keep_base(self.led.steps, record)
+        if runs:
+            self.led.observer.base_judged(
+                phase,
+                said="\n".join(run.in_words for run in runs),
+                failed=any(run.failed for run in runs),
+            )
         return None
 
     def _base_files(self, there: Iterable[str]) -> dict[str, bytes]:
@@ -197,7 +201,7 @@ class PhaseGates:
                 yield gate
 
     def _run_on_base(self, gate: Gate, commands: GateCommands) -> BaseRun | Stop:
-        request = request_of(gate, self.led.job.component)
+        request = request_of(gate, self.led.job.component, self._import_root)
         execution = commands.run(request, files={}, folder=self.led.files.root)
         found = read_base(gate, execution)
         if isinstance(found, Verdict):
@@ -215,6 +219,12 @@ class PhaseGates:
             sealed=execution.sealed,
             outcomes=found,
         )
+
+    @property
+    def _import_root(self) -> str | None:
+        """The folder where imports of the project begin, for work without a component."""
+        work = self.led.job.work
+        return None if work is None else work.import_root
 
     def _is_writable(self, path: str) -> bool:
         phases = self.led.job.workflow.phases

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -120,6 +120,14 @@ class StepJournal:
         self.write(
             key.name("answer", call), {"prompt_digest": digest_of(prompt), **answer.to_json()}
         )
+
+    def passed(self, keys: Iterable[StepKey], gate: str) -> Mapping[str, Any] | None:
+        """Return the facts of the last of these attempts that passed a kind of gate, or None."""
+        for key in reversed(tuple(keys)):
+            verdict = self.verdict(key)
+            if verdict is not None and verdict.gate == gate and verdict.passed:
+                return verdict.facts
+        return None
 
     def verdict(self, key: StepKey) -> Verdict | None:
         """Return the verdict on an attempt, or None."""

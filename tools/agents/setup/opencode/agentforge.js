@@ -1,5 +1,5 @@
 // AgentForge sessions inside opencode: passes every event to `agentforge-hook opencode`, which records
-// it and answers. `agentforge install opencode` wrote this file, `agentforge uninstall opencode`
+// it and answers. `agentforge install opencode` wrote this file, `agentforge install --remove opencode`
 // removes it. Errors here never affect the agent's turn.
 import { spawn } from "node:child_process"
 

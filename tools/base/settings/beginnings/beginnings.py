@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ..configuration import GateConfiguration, ProjectFacts
 from .detection import OpenFolder, json_of, table_of, toml_of
@@ -20,14 +20,17 @@ _GO_MODULE: Final = re.compile(r"^module[ \t]+([A-Za-z0-9._~/-]+)", re.MULTILINE
 _REPORT: Final = "agentforge-report.xml"
 _NODE: Final = GateConfiguration(command="node --test --test-reporter=tap", report="tap")
 _RUNNERS: Final = {
-    "vitest": GateConfiguration(
-        command=f"npx --no vitest run --reporter=junit --outputFile={_REPORT}", report_path=_REPORT
+    "vitest": (
+        f"--run --reporter=junit --outputFile={_REPORT}",
+        GateConfiguration(report_path=_REPORT),
     ),
-    "jest": GateConfiguration(command="npx --no jest", report="exit-code"),
-    "mocha": GateConfiguration(command="npx --no mocha --reporter=tap", report="tap"),
-    "ava": GateConfiguration(command="npx --no ava --tap", report="tap"),
+    "jest": ("--watchAll=false", GateConfiguration(report="exit-code")),
+    "mocha": ("--reporter=tap", GateConfiguration(report="tap")),
+    "ava": ("--tap", GateConfiguration(report="tap")),
 }
-"""The commands of JavaScript's runners that produce a readable report; jest has no such report."""
+"""The options with which JavaScript's runners end and report, and what is read of it."""
+_JUNIT: Final = ("--watchAll=false --reporters=jest-junit", GateConfiguration())
+_NEXT: Final = re.compile(r"&&|\|\||[;|&\n]")
 
 
 @frozen(kw_only=True)
@@ -35,14 +38,14 @@ class Beginning:
     """The setup of a new project.
 
     Attributes:
-        template: The file of its specification among the templates.
+        template: The file of its specification among the templates; None: none fits the language.
         values: The values of the template's names.
         gate: The command that judges components in this language, or None: the sandbox does.
         checks: The command that runs the existing tests, where the sandbox can't; or None.
         mounts: Folders of the checkout with installed dependencies that the command needs.
     """
 
-    template: str = "specification.yaml"
+    template: str | None = "specification.yaml"
     values: Mapping[str, str] = field(factory=dict)
     gate: GateConfiguration | None = None
     checks: str | None = None
@@ -50,13 +53,16 @@ class Beginning:
 
 
 def beginning_of(folder: OpenFolder, facts: ProjectFacts) -> Beginning:
-    """Return a project's setup; a project of unknown kind gets a Python module."""
+    """Return a project's setup; a project of unknown kind without tests gets a Python module."""
     if facts.language == "javascript":
         return _javascript(folder, facts)
     if facts.language == "rust":
         return _rust(folder)
     if facts.language == "go":
         return _go(folder)
+    if facts.language == "other":
+        gate = GateConfiguration(command=facts.test, report="exit-code")
+        return Beginning(template=None, gate=gate, checks=facts.test)
     return _python(folder, facts)
 
 
@@ -100,17 +106,25 @@ def _javascript(folder: OpenFolder, facts: ProjectFacts) -> Beginning:
 def _script_gate(
     script: str, packages: set[str], facts: ProjectFacts
 ) -> tuple[GateConfiguration, str]:
-    """Return the command of the runner that a project uses, and the runner's name."""
+    """Return the command of the runner that a project uses, and the runner's name.
+
+    It is the project's own script, with the reporter's options added: options of the script, and
+    what it does before, are the person's. npm appends the options to the script's last command.
+    """
     words = set(re.findall(r"[A-Za-z0-9_-]+", script))
-    runner = next((name for name in _RUNNERS if name in words), None)
-    if runner is None and not script:
-        runner = next((name for name in _RUNNERS if name in packages), None)
-    if runner == "jest" and "jest-junit" in packages:
-        return GateConfiguration(command="npx --no jest --reporters=jest-junit"), runner
+    last = set(re.findall(r"[A-Za-z0-9_-]+", _NEXT.split(script)[-1]))
+    runner = next((name for name in _RUNNERS if name in (words or packages)), None)
     if runner is not None:
-        return _RUNNERS[runner], runner
-    if facts.test is None or {"node", "--test"} <= words:
-        return _NODE, "Node's own runner (node:test)"
+        options, gate = _RUNNERS[runner]
+        if runner == "jest" and "jest-junit" in packages:
+            options, gate = _JUNIT
+        started = "npm test --" if runner in last else f"npx --no -- {runner}"
+        return evolve(gate, command=f"{started} {options}"), runner
+    node = "Node's own runner (node:test)"
+    if facts.test is None:
+        return _NODE, node
+    if {"node", "--test"} <= words and "--test-reporter" not in words:
+        return evolve(_NODE, command="env NODE_OPTIONS=--test-reporter=tap npm test"), node
     return GateConfiguration(command=facts.test, report="exit-code"), f"`{facts.test}`"
 
 

@@ -97,6 +97,8 @@ _LOCKS: Final = {
     ),
 }
 _RUNNERS: Final = {"uv": "uv run ", "poetry": "poetry run ", "pdm": "pdm run "}
+_MAKEFILES: Final = ("GNUmakefile", "makefile", "Makefile")
+"""In the order in which make looks for them."""
 _MAKE_TEST: Final = re.compile(r"^(test|check)[ \t]*:(?![=:])", re.MULTILINE)
 _NO_TESTS: Final = "no test specified"
 _PYTEST: Final = re.compile(r"\bpytest\b")
@@ -126,13 +128,13 @@ def detect_project(folder: OpenFolder) -> Detected:
     found = next((one for way in ways if (one := way(folder)) is not None), None)
     if found is None:
         found = Detected(facts=ProjectFacts())
-    made = folder.text("Makefile") or ""
-    target = _MAKE_TEST.search(made)
+    made = next(filter(folder.has, _MAKEFILES), _MAKEFILES[-1])
+    target = _MAKE_TEST.search(folder.text(made) or "")
     if target is not None and found.facts.test is None:
         facts = evolve(
             found.facts, test=f"make {target[1]}", language=found.facts.language or "other"
         )
-        return Detected(facts=facts, because=(*found.because, "Makefile"))
+        return Detected(facts=facts, because=(*found.because, made))
     return found
 
 
@@ -172,18 +174,24 @@ def _python_source(folder: OpenFolder, document: Mapping[str, Any]) -> str:
 
 
 def _python_tests(folder: OpenFolder, document: Mapping[str, Any], tests: tuple[str, ...]) -> str:
-    """Return the test command: pytest if any file mentions it, else unittest."""
+    """Return the test command: pytest if any file mentions it or tests need it, else unittest."""
     told = [folder.text(name) or "" for name in ("requirements.txt", "requirements-dev.txt")]
     told += [folder.text(name) or "" for name in ("pyproject.toml", "setup.cfg", "tox.ini")]
     pytest = folder.has("pytest.ini") or any(map(_PYTEST.search, told))
-    named = any(
-        name == "conftest.py" or name.startswith("test_")
+    needed = any(
+        name == "conftest.py" or (name.startswith("test_") and not _is_unittest(folder, one, name))
         for one in tests
         for name in folder.names(one)
     )
-    if pytest or "pytest" in table_of(document, "tool") or named or not tests:
+    if pytest or "pytest" in table_of(document, "tool") or needed or not tests:
         return "pytest -q"
-    return f"python -m unittest discover -s {tests[0]}"
+    root = " -t ." if folder.has(f"{tests[0]}/__init__.py") else ""
+    return f"python3 -m unittest discover -s {tests[0]}{root}"
+
+
+def _is_unittest(folder: OpenFolder, place: str, name: str) -> bool:
+    text = folder.text(f"{place}/{name}") or ""
+    return "unittest.TestCase" in text and _PYTEST.search(text) is None
 
 
 def _javascript(folder: OpenFolder) -> Detected | None:

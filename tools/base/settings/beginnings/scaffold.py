@@ -237,7 +237,9 @@ def _plan(fs: FileSystem, fd: int, path: Path, *, force: bool) -> Scaffold:
     detected = detect_project(opened)
     beginning = beginning_of(opened, detected.facts)
     shared = _in_repository(path)
-    own = {SPECIFICATION: _filled(beginning.template, beginning.values)}
+    own: dict[str, bytes] = {}
+    if beginning.template is not None:
+        own[SPECIFICATION] = _filled(beginning.template, beginning.values)
     workflow = WORKFLOW
     if beginning.checks is not None and shared:
         workflow = CHECKS

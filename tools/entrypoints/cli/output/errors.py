@@ -16,6 +16,14 @@ class Declined(AgentForgeError, kind=ErrorKind.NOT_DONE):
     message = "nothing was done, because you did not say yes"
 
 
+class CheckUnusable(AgentForgeError, kind=ErrorKind.NOT_DONE):
+    """A task's check can't judge: its run on the untouched checkout showed it."""
+
+    message = """the check can't judge anything: {reason}. Nothing was started, and no agent was
+    asked. Name another with --check, or more time with --check-timeout."""
+    reason: str
+
+
 class ConfirmationNeeded(AgentForgeError, kind=ErrorKind.USAGE):
     """Confirmation was impossible: there is no terminal, or the output is JSON."""
 
@@ -153,9 +161,3 @@ def exit_code_of(error: BaseException) -> ExitCode:
     if isinstance(error, AgentForgeError):
         return _CODES[error.kind]
     return ExitCode.STORAGE if isinstance(error, OSError) else ExitCode.UNEXPECTED
-
-
-def epilog() -> str:
-    """Return the exit codes as text for the end of the help."""
-    lines = [f"  {code.value:>3}  {code.meaning}" for code in ExitCode]
-    return "\b\nExit codes:\n" + "\n".join(lines)

@@ -181,6 +181,26 @@ class Output:
         if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
             raise Declined
 
+    def can_ask(self) -> bool:
+        """Return whether a person can be asked: there is a terminal and the output is not JSON."""
+        return not self.json and sys.stdin is not None and sys.stdin.isatty()
+
+    def choose(self, question: str, letters: str) -> str:
+        """Ask until the answer begins with one of some letters, and return that.
+
+        Raises:
+            KeyboardInterrupt: The input ended.
+        """
+        while True:
+            sys.stderr.write(f"{safe(question)} ")
+            sys.stderr.flush()
+            line = sys.stdin.readline()
+            if not line:
+                raise KeyboardInterrupt
+            letter = line.strip()[:1].lower()
+            if letter and letter in letters:
+                return letter
+
     # -------------------------------------------------------------------------------- plumbing
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
@@ -37,16 +37,21 @@ class RunView(RunObserver):
     Attributes:
         session_id: The session, once the run has one.
         job: The job, once it is known.
+        title: The session's title, else the job's.
         rows: The state of each phase.
         spent: The budget, once it has been read.
         doing: The current step, in a few words, or None.
         since: When that step began, on the monotonic clock.
+        started: When this run began, on the monotonic clock.
         last: The result of a script that was recorded last, or None.
         problem: Why that result is not a success, or None.
         verdicts: The verdicts on agents' attempts in this run, oldest first, each with its phase,
             round and attempt.
         questions_dir: The questions directory, if it is not the default of `agentforge answer`.
         store: The store of the questions, if the command must name it.
+        resume: The words of the command that goes on with the session, without its id.
+        on_failing_base: Is called with the report if the gates' commands fail before anything was
+            written, or None; an exception that it raises ends the run.
     """
 
     def __init__(self, manager: SessionManager, output: Output) -> None:
@@ -54,15 +59,19 @@ class RunView(RunObserver):
         self._output = output
         self.session_id: str | None = None
         self.job: Job | None = None
+        self.title = ""
         self.rows: list[PhaseRow] = []
         self.spent: TokenBudget | None = None
         self.doing: str | None = None
         self.since = 0.0
+        self.started = time.monotonic()
         self.last: PhaseResult | None = None
         self.problem: str | None = None
         self.verdicts: list[tuple[str, int, int, Verdict]] = []
         self.questions_dir: str | None = None
         self.store: str | None = None
+        self.resume: tuple[str, ...] = ("resume",)
+        self.on_failing_base: Callable[[str], None] | None = None
 
     # ------------------------------------------------------------------------- how it is shown
 
@@ -128,7 +137,8 @@ class RunView(RunObserver):
         for row in self.rows:
             if row.state not in {"succeeded", "failed"}:
                 row.state = "pending"
-        self._line(f"{'Resuming' if resumed else 'Running'} {job.title} in session {session_id}")
+        self.title = (session.title if session else None) or job.title
+        self._line(f"{'Resuming' if resumed else 'Running'} {self.title} in session {session_id}")
 
     def phase_started(
         self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
@@ -163,6 +173,13 @@ class RunView(RunObserver):
         """Record that the gate runs."""
         self._do(f"{phase.name}: the gate {phase.agents_gate.kind} is judging")
 
+    def base_judged(self, phase: Phase, *, said: str, failed: bool) -> None:
+        """Say which check failed before anything was written."""
+        if failed:
+            self._step(phase, said)
+        if failed and self.on_failing_base is not None:
+            self.on_failing_base(said)
+
     def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
         """Mark a phase as succeeded or failed."""
         row, lasted = self.row(phase.name), duration_text(verdict.duration_s)
@@ -188,6 +205,11 @@ class RunView(RunObserver):
         for one in questions:
             self._line(f"    {one.prompt}")
         self._line(f"To answer: {command}")
+
+    def sandbox_prepares(self, line: str) -> None:
+        """Record what the first execution on a machine waits for."""
+        self.doing = f"sandbox: {line}"
+        self._line(f"Sandbox: {line}")
 
     def budget(self, budget: TokenBudget) -> None:
         """Record the budget."""
@@ -239,7 +261,7 @@ class LiveRunView(RunView):
     def _draw(self) -> RenderableType:
         if self.job is None:
             return Text()
-        title = words(self.job.title, "bold")
+        title = words(self.title, "bold")
         title.append_text(words(f"  {self.session_id}", "dim"))
         parts: list[RenderableType] = [title, phase_table(self.rows)]
         parts += [verdict_text(*one) for one in self.verdicts]
@@ -249,7 +271,8 @@ class LiveRunView(RunView):
             line.add_row(self._spinner, words(f"{self.doing}, {lasted}"))
             parts.append(line)
         if self.spent is not None:
-            parts.append(budget_bar(self.spent))
+            lasted = duration_text(time.monotonic() - self.started)
+            parts.append(budget_bar(self.spent).append(f"  {lasted} in all"))
         return Group(*parts)
 
 

@@ -19,46 +19,39 @@ if TYPE_CHECKING:
 _MAX_OUTPUT: Any = option(
     "--max-output TOKENS", "Maximum tokens of an endpoint's answer; 16000 by default.", min=1
 )
-_NO_JAIL: Any = flag(
+NO_JAIL: Any = flag(
     "--no-jail",
     "Run an agent that edits in place, and the gate's command, as you and without a jail: not "
     "sealed. Say it again to resume.",
 )
-_NO_WAIT: Any = flag("--no-wait", "Pause for questions instead of waiting for their answers.")
+NO_WAIT: Any = flag("--no-wait", "Pause for questions instead of waiting for their answers.")
 
 
 @frozen
 class AgentOptions:
-    """Options for the agent of a new session."""
+    """Options for the agent of a new session.
 
-    agent: str | None = option(
-        "--agent AGENT",
-        "The agent: a command line (prompt on standard input, answer on standard "
-        "output), recorded:DIR, openai:MODEL[@URL] or anthropic:MODEL[@URL]; the "
-        "configuration's by default.",
-    )
-    agent_mode: str | None = option(
-        "--agent-mode MODE",
-        "answer: the agent gives files in its answer (default). edit: its program changes them in "
-        "place, in a jail.",
-    )
-    agent_network: bool | None = option(
-        "--agent-network/--no-agent-network",
-        "Whether an agent that edits in place has the network; not sealed if so.",
-    )
-    agent_env: list[str] | None = option(
-        "--agent-env NAME",
-        "Give an agent that edits in place this environment variable; may be repeated.",
-    )
-    agent_timeout: float | None = option(
-        "--agent-timeout SECONDS",
-        "Time limit of one answer; 1800 seconds by default, 600 for an endpoint.",
-        min=0.001,
-    )
+    Attributes:
+        agent: The agent: a command line (prompt on standard input, answer on standard output),
+            recorded:DIR, openai:MODEL[@URL] or anthropic:MODEL[@URL]; the configuration's by
+            default.
+        agent_mode: answer: the agent gives files in its answer (default). edit: its program changes
+            them in place, in a jail.
+        agent_network: Whether an agent that edits in place has the network; not sealed if so.
+        agent_env: Give an agent that edits in place this environment variable; may be repeated.
+        agent_timeout: Time limit of one answer; 1800 seconds by default, 600 for an endpoint.
+        record: Record the agent's answers in this directory.
+    """
+
+    agent: str | None = option("--agent AGENT")
+    agent_mode: str | None = option("--agent-mode MODE")
+    agent_network: bool | None = option("--agent-network/--no-agent-network")
+    agent_env: list[str] | None = option("--agent-env NAME")
+    agent_timeout: float | None = option("--agent-timeout SECONDS", min=0.001)
     max_output: int | None = _MAX_OUTPUT
-    record: Path | None = option("--record DIR", "Record the agent's answers in this directory.")
-    no_jail: bool = _NO_JAIL
-    no_wait: bool = _NO_WAIT
+    record: Path | None = option("--record DIR")
+    no_jail: bool = NO_JAIL
+    no_wait: bool = NO_WAIT
 
     def of_workflow(self, cli: Cli, workflow: Workflow) -> Workflow:
         """Return the workflow with the option's mode, else its own, else the configuration's.
@@ -135,14 +128,16 @@ class AgentOptions:
 
 @frozen
 class OtherAgent:
-    """Options for the agent of a session that continues."""
+    """Options for the agent of a session that continues.
 
-    agent: str | None = option(
-        "--agent AGENT", "Use this agent instead of the one that an agent's session names."
-    )
+    Attributes:
+        agent: Use this agent instead of the one that an agent's session names.
+    """
+
+    agent: str | None = option("--agent AGENT")
     max_output: int | None = _MAX_OUTPUT
-    no_jail: bool = _NO_JAIL
-    no_wait: bool = _NO_WAIT
+    no_jail: bool = NO_JAIL
+    no_wait: bool = NO_WAIT
 
     def made(self, cli: Cli, work: AgentWork) -> PhaseAgent | None:
         """Return the named agent or the session's own with another limit; else None.

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ....workflows.workflow import Workflow
     from ..output.progress import RunView
     from .agent_options import AgentOptions, OtherAgent
+    from .running import End
 
     Act = Callable[[WorkflowRunner], RunOutcome]
 
@@ -39,19 +40,18 @@ _WAIT_S: Final = 86_400.0 * 365
 
 @frozen
 class RepositoryBase:
-    """Repository of a session, as the command line names it."""
+    """Repository of a session, as the command line names it.
 
-    repo: Path | None = option(
-        "--repo PATH",
-        "Work on this git repository: the workspace is a checkout of a commit of it. Your own "
-        "checkout is not changed. The configuration's by default; none: without one.",
-    )
-    base: str | None = option(
-        "--base REF", "The commit of the repository to begin from; HEAD by default."
-    )
-    with_uncommitted: bool = flag(
-        "--with-uncommitted", "Begin with your checkout's uncommitted work, too."
-    )
+    Attributes:
+        repo: Work on this git repository: the workspace is a checkout of a commit of it. Your own
+            checkout is not changed. The configuration's by default; none: without one.
+        base: The commit of the repository to begin from; HEAD by default.
+        with_uncommitted: Begin with your checkout's uncommitted work, too.
+    """
+
+    repo: Path | None = option("--repo PATH")
+    base: str | None = option("--base REF")
+    with_uncommitted: bool = flag("--with-uncommitted")
 
     def attachments(self, cli: Cli) -> dict[str, bytes]:
         """Return the files that record a session's repository; none without a repository.
@@ -91,6 +91,7 @@ def start_agent(
     *,
     budget: int | None,
     attachments: Mapping[str, bytes],
+    special: Special | None = None,
 ) -> str | None:
     """Create a session for an agent's work and run it; return its id if it completed."""
     if cli.submission is not None:
@@ -105,7 +106,7 @@ def start_agent(
             work, agent, token_budget=budget, attachments=attachments, labels=cli.labels
         )
 
-    return _run_agent(cli, act, wait=not options.no_wait, workflow=work.workflow)
+    return run_agent(cli, act, wait=not options.no_wait, workflow=work.workflow, special=special)
 
 
 def start_scripts(cli: Cli, workflow: Workflow, attachments: Mapping[str, bytes]) -> None:
@@ -145,7 +146,7 @@ def go_on(
         work = AgentWork.of_session(cli.store(), session_id)
         cli = cli.without_jail(said=other.no_jail)
         agent = other.made(cli, work)
-        _run_agent(
+        run_agent(
             cli,
             lambda runner: act(runner, session_id, agent),
             wait=not other.no_wait,
@@ -170,7 +171,31 @@ def _run_scripts(cli: Cli, act: Act, isolation: str) -> None:
     run_shown(cli, manager, view, lambda: act(runner), in_sandbox=in_sandbox)
 
 
-def _run_agent(cli: Cli, act: Act, *, wait: bool, workflow: Workflow) -> str | None:
+@frozen
+class Special:
+    """What a command does in its own way when it runs an agent.
+
+    Attributes:
+        begin: Is called with the view before the run.
+        end: Writes the summary.
+    """
+
+    begin: Callable[[RunView], None]
+    end: End
+
+
+def run_agent(
+    cli: Cli, act: Act, *, wait: bool, workflow: Workflow, special: Special | None = None
+) -> str | None:
+    """Run an agent's session, and write the summary; return its id if it completed.
+
+    Args:
+        cli: The global options.
+        act: Runs the phases.
+        wait: Whether to wait for a person's answers.
+        workflow: The session's workflow.
+        special: What the command does in its own way.
+    """
     from ....wiring.bootstrap import build_agent_runner
     from ..output.progress import run_view
 
@@ -184,6 +209,8 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool, workflow: Workflow) -> str | N
     view = run_view(manager, cli.output)
     view.questions_dir = None if directory is None else str(directory)
     view.store = cli.named_store()
+    if special is not None:
+        special.begin(view)
     runner = build_agent_runner(
         manager=manager,
         gates=cli.outside.gates,
@@ -193,7 +220,8 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool, workflow: Workflow) -> str | N
         monotonic=cli.outside.monotonic,
     )
     in_sandbox = workflow.needs_sandbox and cli.outside.gates is None
-    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=in_sandbox)
+    end = None if special is None else special.end
+    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=in_sandbox, end=end)
     return view.session_id
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from ..output.output import Output
     from ..output.progress import RunView
 
+    End = Callable[[Cli, harness.SessionManager, RunView, RunOutcome], None]
+
 _TROUBLE: Final = frozenset(
     {ExitCode.CONFLICT, ExitCode.STORAGE, ExitCode.SANDBOX, ExitCode.UNEXPECTED}
 )
 """Exit codes of runs whose session can be resumed later."""
-_HEARTBEAT: Final = "working, "
 _SHOWN_LINES: Final = 12
 _SHOWN_ARTIFACTS: Final = 8
 
@@ -37,6 +38,7 @@ def run_shown(
     act: Callable[[], RunOutcome],
     *,
     in_sandbox: bool,
+    end: End | None = None,
 ) -> None:
     """Run phases, show the run, and write its summary.
 
@@ -45,23 +47,38 @@ def run_shown(
         manager: The manager of the session.
         view: The view of the run.
         act: Runs the phases.
-        in_sandbox: Whether the run needs the sandbox's interpreter.
+        in_sandbox: Whether code of the run may be the first in the sandbox on this machine.
+        end: Writes another summary.
 
     Raises:
         Interrupted: The person interrupted the run.
         typer.Exit: The session is not complete.
     """
     from ....integrations.telemetry import sent_when_terminated
-    from ....workflows import StopCause
 
     with sent_when_terminated(), _resumable(cli, manager, view):
-        if in_sandbox:
-            prepare_sandbox(cli)
-        with view.shown():
+        announced = sandbox.announced(view.sandbox_prepares) if in_sandbox else nullcontext()
+        with view.shown(), announced:
             try:
                 outcome = act()
             finally:
                 view.ended()
+        (end or _write_end)(cli, manager, view, outcome)
+    if outcome.state is not harness.SessionState.COMPLETED:
+        raise typer.Exit(exit_code(outcome))
+
+
+def exit_code(outcome: RunOutcome) -> ExitCode:
+    """Return the exit code of a run that stopped before its session was complete."""
+    from ....workflows import StopCause
+
+    codes = {StopCause.PERSON: ExitCode.PERSON_NEEDED, StopCause.BUDGET: ExitCode.BUDGET}
+    return codes.get(outcome.cause or StopCause.FAILED, ExitCode.NOT_DONE)
+
+
+def _write_end(
+    cli: Cli, manager: harness.SessionManager, view: RunView, outcome: RunOutcome
+) -> None:
     session = manager.current_session
     assert session is not None  # noqa: S101 (a run that returned had one)
     following = _next_command(cli, session, view, outcome)
@@ -71,16 +88,13 @@ def run_shown(
         **state_document(session, manager.store),
         "reason": outcome.reason,
         "phases_done": list(outcome.phases_done),
-        **_details(view, outcome),
+        **run_details(view, outcome),
         "artifacts": [artifact_document(one) for one in session.artifacts],
         "next": following,
     }
     if not cli.output.wrote(document):
-        _write_failure(cli.output, session, view)
+        write_failure(cli.output, session, view)
         _write_summary(cli.output, manager, session, outcome.reason, following)
-    codes = {StopCause.PERSON: ExitCode.PERSON_NEEDED, StopCause.BUDGET: ExitCode.BUDGET}
-    if outcome.state is not harness.SessionState.COMPLETED:
-        raise typer.Exit(codes.get(outcome.cause or StopCause.FAILED, ExitCode.NOT_DONE))
 
 
 @contextmanager
@@ -96,7 +110,7 @@ def _resumable(cli: Cli, manager: harness.SessionManager, view: RunView) -> Iter
             and not cli.output.json
             and _is_open(manager, view.session_id)
         ):
-            resume = cli.command("resume", view.session_id or "")
+            resume = cli.command(*view.resume, view.session_id or "")
             cli.output.remark(f"The session is kept. To go on: {resume}")
         raise
 
@@ -117,7 +131,7 @@ def _interrupted(cli: Cli, view: RunView) -> Interrupted:
         return Interrupted("interrupted; no phase was begun")
     return Interrupted(
         f"interrupted; session {view.session_id} is kept with all that was recorded. "
-        f"To go on: {cli.command('resume', view.session_id)}",
+        f"To go on: {cli.command(*view.resume, view.session_id)}",
         session_id=view.session_id,
     )
 
@@ -133,15 +147,16 @@ def _next_command(
     if session.state.is_terminal:
         if view.is_agents:
             return _after_agents_work(cli, session)
-        return cli.command("artifacts" if session.artifacts else "show", session_id)
+        words = ("session", "artifacts") if session.artifacts else ("show",)
+        return cli.command(*words, session_id)
     if outcome.waiting_for is not None:
         return view.answer_command(outcome.waiting_for)
     if stop is not None and stop.back_to is not None:
-        return cli.command("retry", session_id, "--from", stop.back_to)
+        return cli.command("session", "retry", session_id, "--from", stop.back_to)
     if stop is not None and stop.missing_tokens:
-        return cli.command("budget", session_id, "--extend", str(stop.missing_tokens))
+        return cli.command("session", "budget", session_id, "--extend", str(stop.missing_tokens))
     retries = stop is not None and stop.needs_retry
-    return cli.command("retry" if retries else "resume", session_id)
+    return cli.command(*(("session", "retry") if retries else ("resume",)), session_id)
 
 
 def _after_agents_work(cli: Cli, session: harness.SessionContext) -> str:
@@ -154,10 +169,10 @@ def _after_agents_work(cli: Cli, session: harness.SessionContext) -> str:
             return following
         if base_snapshot(session) is not None:
             return cli.command("apply", session.session_id)
-    return cli.command("report", session.session_id)
+    return cli.command("session", "report", session.session_id)
 
 
-def _details(view: RunView, outcome: RunOutcome) -> dict[str, Any]:
+def run_details(view: RunView, outcome: RunOutcome) -> dict[str, Any]:
     """Return the JSON fields about a run of scripts, or of an agent."""
     if view.is_agents:
         return {
@@ -183,7 +198,7 @@ def _details(view: RunView, outcome: RunOutcome) -> dict[str, Any]:
     return {"phases": [selected(row, columns) for row in view.rows], "last_result": result}
 
 
-def _write_failure(output: Output, session: harness.SessionContext, view: RunView) -> None:
+def write_failure(output: Output, session: harness.SessionContext, view: RunView) -> None:
     """Write the output of a failed script, or a gate's findings."""
     if view.problem is not None and view.last is not None:
         for name, text in (("stderr", view.last.stderr), ("stdout", view.last.stdout)):
@@ -229,45 +244,6 @@ def _write_summary(
     )
     output.line()
     output.show(*shown)
-
-
-# ------------------------------------------------------------------------------------ the sandbox
-
-
-def prepare_sandbox(cli: Cli) -> None:
-    """Compile the interpreter if necessary, and show progress, because it takes minutes."""
-    if not sandbox.runtime_info().cache_warm:
-        with sandbox_progress(cli.output) as write:
-            sandbox.prepare(write)
-
-
-@contextmanager
-def sandbox_progress(output: Output) -> Iterator[Callable[[str], None]]:
-    """Show the sandbox's preparation; yield the function that receives each line of it."""
-    if output.json:
-        yield lambda _line: None
-        return
-    if not output.interactive:
-
-        def write(line: str) -> None:
-            if not line.startswith(_HEARTBEAT):
-                output.line(f"Sandbox: {line}")
-
-        yield write
-        return
-    from rich.text import Text
-
-    from ..output.render import words
-
-    with output.console.status(Text("Sandbox")) as status:
-
-        def update(line: str) -> None:
-            if line.startswith(_HEARTBEAT):
-                status.update(words(f"Sandbox: {line}"))
-            else:
-                output.line(f"Sandbox: {line}")
-
-        yield update
 
 
 @frozen
@@ -318,7 +294,7 @@ def command_of_component(cli: Cli, session: harness.SessionContext) -> str | Non
         return None
     path = written.path
     here = Path(os.path.relpath(path))
-    words = ["tdflow", str(path if ".." in here.parts else here)]
+    words = ["run", "tdflow", str(path if ".." in here.parts else here)]
     if len(written.components) > 1:
         words += ["--component", written.components[0]]
     try:

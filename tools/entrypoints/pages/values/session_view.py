@@ -128,7 +128,7 @@ def _budget(session: SessionContext) -> tuple[BudgetPoint, ...]:
         if cost or more:
             left += more - cost
             points.append(BudgetPoint(at=moment, left=left))
-    # Other charges, such as those of `agentforge budget --record`, have no history entry.
+    # Other charges, such as those of `agentforge session budget --record`, have no history entry.
     last = max(session.updated_at, points[-1].at)
     return (*points, BudgetPoint(at=last, left=session.token_budget.tokens_remaining))
 

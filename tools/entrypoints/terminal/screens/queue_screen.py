@@ -312,7 +312,7 @@ class QueueScreen(Screen[None]):
         parts = []
         if listing.unreadable:
             count = counted(len(listing.unreadable), "session")
-            parts.append(f"! {count} can't be read; `agentforge history` says why.")
+            parts.append(f"! {count} can't be read; `agentforge questions history` says why.")
         if (one := self.view.selected) is not None:
             asked = asked_text(one, self.size.width - 3)
             parts.append(asked[:1].upper() + asked[1:])

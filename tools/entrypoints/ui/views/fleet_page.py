@@ -56,7 +56,7 @@ def _workers(fleet: FleetView) -> Element:
         for one in fleet.workers()
     ]
     if not rows:
-        command = element("code", "agentforge worker")
+        command = element("code", "agentforge fleet worker")
         return element("p", "No worker is alive. To start one: ", command)
     head = ("Host", "Process", "Queues", "Runs", "Heartbeat", "Since", "Release", "Problem")
     return table("Workers that are alive", head, rows)

@@ -66,7 +66,7 @@ def _needs(services: UiServices, session: SessionContext) -> list[Element]:
     found = [question_card(services, one, linked=False) for one in asked]
     verb = "resume"
     if not store.is_own(session_id):
-        verb = "adopt"
+        verb = "session adopt"
         text = "It is not adopted: it came with a clone, a copy or an archive. To make it yours: "
     elif store.is_interrupted(session_id, session.state):
         text = "Its run was cut off. What was saved is kept; to go on: "

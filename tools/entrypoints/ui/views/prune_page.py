@@ -23,7 +23,7 @@ _SHOWN: Final = 200
 _IDS: Final = 3
 _HOURS_A_DAY: Final = 24.0
 _NAMES: Final = {
-    "harness": "Agent sessions",
+    "agent": "Agent sessions",
     "sandbox": "Sandbox sessions",
     "questions": "Question sessions",
 }
@@ -154,7 +154,7 @@ def _row(kind: str, one: Decision) -> Sequence[Child]:
     name = element("code", one.candidate.session_id)
     address = f"/sessions/{one.candidate.session_id}"
     return (
-        element("a", name, href=address) if kind == "harness" else name,
+        element("a", name, href=address) if kind == "agent" else name,
         one.candidate.state or "",
         ago(one.candidate.dated_at),
         human_bytes(one.candidate.size_bytes),

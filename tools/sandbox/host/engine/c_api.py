@@ -22,6 +22,7 @@ _text = ctypes.c_char_p
 
 WASM_I32: Final = 0
 WASM_I64: Final = 1
+STRATEGY_WINCH: Final = 2
 EXTERN_FUNC: Final = 0
 EXTERN_MEMORY: Final = 3
 
@@ -110,6 +111,10 @@ def _quick(name: str, result: Any, *arguments: Any) -> Any:
 
 
 config_new = _function("wasm_config_new", Address)
+config_strategy = _function("wasmtime_config_strategy_set", None, Address, _u8)
+config_native_unwind_info = _function(
+    "wasmtime_config_native_unwind_info_set", None, Address, _bool
+)
 config_consume_fuel = _function("wasmtime_config_consume_fuel_set", None, Address, _bool)
 config_epoch_interruption = _function(
     "wasmtime_config_epoch_interruption_set", None, Address, _bool
@@ -135,7 +140,6 @@ externtype_kind = _function("wasm_externtype_kind", _u8, Address)
 externtype_as_functype = _function("wasm_externtype_as_functype_const", Address, Address)
 functype_params = _function("wasm_functype_params", Address, Address)
 valtype_kind = _function("wasm_valtype_kind", _u8, Address)
-wat2wasm = _function("wasmtime_wat2wasm", Address, _text, _size, Address)
 
 linker_new = _function("wasmtime_linker_new", Address, Address)
 linker_delete = _function("wasmtime_linker_delete", None, Address)

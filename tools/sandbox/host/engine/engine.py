@@ -139,6 +139,7 @@ class Instance:
         self.fault: BaseException | None = None
         self._engine = engine
         self._owed = 0
+        self._unmetered_fuel = 0
         self._functions: dict[str, Any] = {}
         self._store: int | None = c_api.store_new(engine.address, None, c_api.NO_FINALIZER)
         self._context = c_api.store_context(self._store)
@@ -249,9 +250,9 @@ class Instance:
         if owed > left:
             raise TurnEnded(OUT_OF_FUEL)
 
-    def fuel_left(self) -> int:
-        """Return the turn's remaining fuel, all debts deducted."""
-        return max(0, self._get_fuel() - self._owed)
+    def fuel_left(self) -> int | None:
+        """Return the turn's remaining fuel, all debts deducted; None if the engine counts none."""
+        return max(0, self._get_fuel() - self._owed) if self._engine.metered else None
 
     def close(self) -> None:
         """Free the memory; no view of it may be used afterwards."""
@@ -276,11 +277,16 @@ class Instance:
         return int(self._context)
 
     def _set_fuel(self, units: int) -> None:
+        if not self._engine.metered:  # then only the host's work for the guest counts
+            self._unmetered_fuel = units
+            return
         error = c_api.context_set_fuel(self._open(), units)
         if error:
             self._check(error, None)
 
     def _get_fuel(self) -> int:
+        if not self._engine.metered:
+            return self._unmetered_fuel
         units = ctypes.c_uint64()
         error = c_api.context_get_fuel(self._open(), ctypes.byref(units))
         if error:

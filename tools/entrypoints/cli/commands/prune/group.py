@@ -1,4 +1,4 @@
-"""`agentforge prune` and `cleanup`: show the old sessions, ask, and remove them."""
+"""`agentforge prune`: show the old sessions, ask, and remove them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from attrs import frozen
 
 from ...context import Cli
-from ...on_demand import commands_in, new_group
+from ...on_demand import new_group
 from ...options import (
     QUESTIONS_OPTION,
     QuestionsDirectory,
@@ -22,6 +22,7 @@ from ...options import (
     parse_duration,
     parse_size,
 )
+from ...tree import TREE
 
 if TYPE_CHECKING:
     from .....prune import Disposal, PruneTarget, RetentionPolicy
@@ -38,16 +39,15 @@ WorkspaceRoot = Annotated[
 
 @frozen
 class KindOptions:
-    """Options that select the kinds of sessions a command applies to."""
+    """Options that select the kinds of sessions a command applies to.
+
+    Attributes:
+        kind: The kind of sessions: sandbox, agent, questions or all.
+    """
 
     kind: Annotated[
         str,
-        option(
-            "--kind KIND",
-            "The kind of sessions: sandbox, harness, questions or all.",
-            ALL,
-            show_default=True,
-        ),
+        option("--kind KIND", default=ALL, show_default=True),
     ]
     workspace_root: WorkspaceRoot
     questions: QuestionsDirectory
@@ -109,7 +109,7 @@ def directories_of(kinds: Mapping[str, PruneKind]) -> list[PruneTarget]:
         raise misuse(
             "--kind",
             "these sessions are in a database, which has no trash; an archive brings them back: "
-            "restore it into a folder, and copy it from there (agentforge store copy)",
+            "restore it into a folder, and copy it from there (agentforge fleet store copy)",
         )
     return found
 
@@ -119,46 +119,29 @@ _WAIT: Final = "60s"
 _HOUR: Final = timedelta(hours=1)
 _GIB: Final = 1 << 30
 
-_LISTED: Final = (
-    ("trash", "upkeep", "List the sessions in the trash."),
-    ("restore", "upkeep", "Bring a session back from the trash, or from its archive."),
-    ("pin", "upkeep", "Keep a session from every prune until it is unpinned."),
-    ("unpin", "upkeep", "Let prunes remove a pinned session again."),
-    ("repair", "upkeep", "Write metadata for sandbox sessions that have none."),
-)
-"""Each command's name, module and help, in the order of the help."""
-
 
 @frozen
 class RemovalRules:
-    """Options that select the sessions to remove."""
+    """Options that select the sessions to remove.
 
-    older_than: timedelta | None = option(
-        "--older-than AGE",
-        "Remove sessions last used, or ended, longer ago than this, as in 24h or 7d.",
-    )
-    keep_last: int | None = option(
-        "--keep-last N", "Remove all but the N newest of each kind.", min=0
-    )
-    max_size: int | None = option(
-        "--max-size BYTES",
-        "Remove the oldest until a kind takes no more than this, as in 10GB.",
-        parser=parse_size,
-    )
-    min_free: int | None = option(
-        "--min-free BYTES",
-        "Remove the oldest until this much of the disk is free, as in 20GB.",
-        parser=parse_size,
-    )
-    min_age: timedelta | None = option(
-        "--min-age AGE",
-        "With these three: keep what was used or ended within this time, as in 2h; 1h by default "
-        "with --min-free.",
-    )
-    keep_state: list[str] | None = option(
-        "--keep-state STATE", "Never remove sessions in this state; may be repeated."
-    )
-    limit: int | None = option("--limit N", "Remove at most N of each kind.", min=0)
+    Attributes:
+        older_than: Remove sessions last used, or ended, longer ago than this, as in 24h or 7d.
+        keep_last: Remove all but the N newest of each kind.
+        max_size: Remove the oldest until a kind takes no more than this, as in 10GB.
+        min_free: Remove the oldest until this much of the disk is free, as in 20GB.
+        min_age: With these three: keep what was used or ended within this time, as in 2h; 1h by
+            default with --min-free.
+        keep_state: Never remove sessions in this state; may be repeated.
+        limit: Remove at most N of each kind.
+    """
+
+    older_than: timedelta | None = option("--older-than AGE")
+    keep_last: int | None = option("--keep-last N", min=0)
+    max_size: int | None = option("--max-size BYTES", parser=parse_size)
+    min_free: int | None = option("--min-free BYTES", parser=parse_size)
+    min_age: timedelta | None = option("--min-age AGE")
+    keep_state: list[str] | None = option("--keep-state STATE")
+    limit: int | None = option("--limit N", min=0)
 
     def policy(self, kind: PruneKind) -> RetentionPolicy:
         """Return the policy of a kind: the given rules, else the kind's default age.
@@ -187,19 +170,20 @@ class RemovalRules:
 
 @frozen
 class Removal:
-    """Options of the removal: archive, trash, audit log and wait."""
+    """Options of the removal: archive, trash, audit log and wait.
 
-    archive: str | None = option(
-        "--archive DIR", "Keep a verified, compressed tar of each in this directory."
-    )
-    trash: bool = flag("--trash", "Move them to the trash for the time of --trash-for.")
+    Attributes:
+        archive: Keep a verified, compressed tar of each in this directory.
+        trash: Move them to the trash for the time of --trash-for.
+        audit_log: Write the audit log to this file, for a directory whose disk is full.
+    """
+
+    archive: str | None = option("--archive DIR")
+    trash: bool = flag("--trash")
     trash_for: timedelta | None = option(
         "--trash-for AGE", f"How long the trash keeps them; {_TRASH_FOR} by default."
     )
-    audit_log: str | None = option(
-        "--audit-log PATH",
-        "Write the audit log to this file, for a directory whose disk is full.",
-    )
+    audit_log: str | None = option("--audit-log PATH")
     wait: timedelta = option(
         "--wait TIME",
         f"Maximum wait for another prune of the directory; {_WAIT} by default.",
@@ -238,15 +222,16 @@ def prune(
     rules: RemovalRules,
     removal: Removal,
     yes: Yes,
-    dry_run: bool = flag("--dry-run", "Only show what would be removed."),
+    dry_run: bool = flag("--dry-run"),
 ) -> None:
     """Remove old sessions of every kind; shows what would be removed, and asks first.
 
-    Without a rule, it removes sandbox sessions not used for 24 hours, agent sessions that ended
-    30 days ago, and question sessions whose time in the configuration is over. It keeps sessions
-    that can't be dated, are in use, active, paused or pinned, or belong to another user, and
-    question sessions that the configuration keeps for ever. Each removal is recorded in
-    .prune/audit.jsonl of its directory before it happens.
+    Without a rule: sandbox sessions not used for 24 hours, agent sessions that ended 30 days ago,
+    question sessions whose time in the configuration is over. Never: those that can't be dated,
+    are in use, active, paused or pinned, or belong to another user.
+
+    Args:
+        dry_run: Only show what would be removed.
     """
     if context.invoked_subcommand is not None:
         _require_no_options(context)
@@ -268,9 +253,8 @@ def prune(
 
 group = new_group(
     "prune",
-    commands_in(__package__, _LISTED),
+    TREE["prune"],
     callback=prune,
-    short_help="Remove old sessions of every kind; asks first.",
     subcommand_metavar="[COMMAND]",
 )
 
@@ -291,27 +275,3 @@ def _require_no_options(context: typer.Context) -> None:
 
 def _hours(age: timedelta | None) -> float | None:
     return None if age is None else age / _HOUR
-
-
-def cleanup(
-    cli: Cli,
-    yes: Yes,
-    older_than: timedelta = option(
-        "--older-than DURATION",
-        "Delete those that ended longer ago than this, as in 7d; 30d by default.",
-        "30d",
-    ),
-    dry_run: bool = flag("--dry-run", "Only show what would be removed."),
-) -> None:
-    """Delete sessions that ended long ago, with their workspaces, as `prune --kind harness`.
-
-    It asks first. A session that is active or paused, or that can't be read, is never deleted.
-    """
-    from .....prune import Disposal, RetentionPolicy
-    from .removal import remove
-    from .view import Work
-
-    policy = RetentionPolicy(max_age_hours=older_than / _HOUR)
-    kinds = KindOptions("harness", None, None).select(cli).values()
-    works = [Work(one, policy) for one in kinds if one.is_there]
-    remove(cli, works, Disposal(), {}, dry_run=dry_run, yes=yes)

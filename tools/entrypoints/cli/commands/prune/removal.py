@@ -138,7 +138,7 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: prune.Disposal) -> None:
 
 def _forget_deleted(cli: Cli, work: Work) -> None:
     """Release what repositories and the object store hold for removed agent sessions."""
-    if work.name == "harness" and work.done is not None:
+    if work.name == "agent" and work.done is not None:
         from .....wiring.bootstrap import forget_deleted
         from .....wiring.pruning import collect_packs
 

@@ -102,13 +102,14 @@ def trash(cli: Cli, selection: KindOptions) -> None:
 def restore(
     cli: Cli,
     *,
-    session: str = argument(
-        "ID|ARCHIVE",
-        "The id of a session in the trash, or an unambiguous part of it, or an archive.",
-    ),
+    session: str = argument("ID|ARCHIVE"),
     selection: KindOptions,
 ) -> None:
-    """Bring a session back from the trash, or from its archive."""
+    """Bring a session back from the trash, or from its archive.
+
+    Args:
+        session: The id of a session in the trash, or an unambiguous part of it, or an archive.
+    """
     require_text({"ID": session})
     archived = session.endswith(SUFFIX)
     targets = directories_of(selection.select(cli, with_missing=archived))
@@ -214,11 +215,14 @@ def repair(
     cli: Cli,
     workspace_root: WorkspaceRoot,
     yes: Yes,
-    dry_run: bool = flag("--dry-run", "Only show what would be written."),
+    dry_run: bool = flag("--dry-run"),
 ) -> None:
     """Write metadata for sandbox sessions whose own is missing or corrupted; asks first.
 
     A session is dated by its files. Metadata that can't be read is left as it is.
+
+    Args:
+        dry_run: Only show what would be written.
     """
     sandboxes = KindOptions("sandbox", workspace_root, None).select(cli)["sandbox"]
     found = sandboxes.prune(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,22 +31,22 @@ _TRAPS: Final = {
 
 @frozen
 class RunLimits:
-    """Options of an execution: the workspace and the limits."""
+    """Options of an execution: the workspace and the limits.
+
+    Attributes:
+        session: An existing sandbox session; a new one by default.
+        agent_session: The workspace of an agent's session instead.
+        timeout: Time limit in seconds; 60 by default.
+        fuel: Maximum number of instructions; 10^12 by default.
+        memory: Memory limit, as in 512MB or 1GiB; 1 GiB by default.
+    """
 
     workspace_root: WorkspaceRoot
-    session: str | None = option(
-        "--session ID", "An existing sandbox session; a new one by default."
-    )
-    agent_session: str | None = option(
-        "--agent-session ID", "The workspace of an agent's session instead."
-    )
-    timeout: float | None = option("--timeout S", "Time limit in seconds; 60 by default.")
-    fuel: int | None = option("--fuel N", "Maximum number of instructions; 10^12 by default.")
-    memory: int | None = option(
-        "--memory BYTES",
-        "Memory limit, as in 512MB or 1GiB; 1 GiB by default.",
-        parser=parse_size,
-    )
+    session: str | None = option("--session ID")
+    agent_session: str | None = option("--agent-session ID")
+    timeout: float | None = option("--timeout S")
+    fuel: int | None = option("--fuel N")
+    memory: int | None = option("--memory BYTES", parser=parse_size)
 
     def policy(self) -> sandbox.ExecutionPolicy:
         """Return the limits as a policy; an option that was not given has its default."""
@@ -67,7 +67,6 @@ class RunLimits:
             raise typer.BadParameter("give --session or --agent-session, not both")
         named = self.session if self.agent_session is None else self.agent_session
         if named is None:
-            _prepare(cli)
             whole, opened = sandbox.create_session_sandbox(
                 policy=policy, workspace_root=root, stateful=stateful
             )
@@ -75,7 +74,6 @@ class RunLimits:
                 cli.output.remark(f"Session {whole}")
             return WorkspaceFolder(session_id=whole, name=whole, root=root), opened, True
         place = find_place(cli, named, root, agent=self.agent_session is not None)
-        _prepare(cli)
         if place.agent:
             workspace = place.root / place.name
             opened = sandbox.create_sandbox(workspace=workspace, policy=policy, stateful=stateful)
@@ -89,24 +87,24 @@ class RunLimits:
 def execute(
     cli: Cli,
     *,
-    words: list[str] | None = argument(
-        "FILE [-- ARGS]",
-        "The script, '-' for standard input; none with -c. Then its arguments.",
-        None,
-    ),
-    code: str | None = option("-c CODE", "The code itself."),
+    words: list[str] | None = argument("FILE [-- ARGS]", default=None),
+    code: str | None = option("-c CODE"),
     execution: RunLimits,
-    stdin: str | None = option(
-        "--stdin FILE", "Standard input of the code; '-' passes on this command's."
-    ),
+    stdin: str | None = option("--stdin FILE"),
 ) -> None:
-    """Run code in a session's workspace, by default a new one; returns the code's exit code."""
+    """Run code in a session's workspace, by default a new one; returns the code's exit code.
+
+    Args:
+        words: The script, '-' for standard input; none with -c. Then its arguments.
+        code: The code itself.
+        stdin: Standard input of the code; '-' passes on this command's.
+    """
     source, arguments = _source(words or [], code, stdin)
     typed = None if stdin is None else read_local(stdin, "--stdin")
     place, opened, made = execution.open(cli)
     guest = None if cli.output.json else GuestOutput()
     try:
-        with _no_interpreter_ahead():
+        with _no_interpreter_ahead(), _announced(cli):
             result = run_cancellable(
                 lambda token: opened.execute(
                     source,
@@ -144,7 +142,7 @@ def execute(
 def shell(cli: Cli, execution: RunLimits) -> None:
     """Type Python at a prompt in a session's workspace; variables persist while it is open."""
     place, opened, _ = execution.open(cli, stateful=True)
-    with opened:
+    with opened, _announced(cli):
         Shell(opened, cli.output, lambda result: _result_document(place, result)).run()
 
 
@@ -159,12 +157,11 @@ def _source(words: list[str], code: str | None, stdin: str | None) -> tuple[str,
     return read_given_text(Path(words[0]), option="FILE", most=MAX_READ_BYTES), words[1:]
 
 
-def _prepare(cli: Cli) -> None:
-    """Compile the interpreter on first use, with progress messages: it takes minutes."""
-    if not sandbox.runtime_info().cache_warm:
-        sandbox.prepare(
-            lambda line: None if cli.output.json else cli.output.remark(f"Sandbox: {line}")
-        )
+def _announced(cli: Cli) -> AbstractContextManager[None]:
+    """Show what the first execution on a machine waits for: its interpreter is compiled."""
+    return sandbox.announced(
+        lambda line: None if cli.output.json else cli.output.remark(f"Sandbox: {line}")
+    )
 
 
 @contextmanager

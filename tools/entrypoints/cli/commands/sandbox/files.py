@@ -89,12 +89,14 @@ class WorkspaceFolder:
 
 @frozen
 class PlaceOptions:
-    """Options that select the session whose workspace a command works on."""
+    """Options that select the session whose workspace a command works on.
+
+    Attributes:
+        agent_session: ID names an agent's session, as in `agentforge list`.
+    """
 
     session_id: SandboxId
-    agent_session: Annotated[
-        bool, flag("--agent-session", "ID names an agent's session, as in `agentforge list`.")
-    ]
+    agent_session: Annotated[bool, flag("--agent-session")]
     workspace_root: WorkspaceRoot
 
     def find(self, cli: Cli) -> WorkspaceFolder:
@@ -186,11 +188,13 @@ def delete(cli: Cli, session_id: SandboxId, workspace_root: WorkspaceRoot, yes: 
 def ls(
     cli: Cli,
     session: PlaceOptions,
-    pattern: str = argument(
-        "PATTERN", "Only files that match, as in '**/*.csv'.", "**/*", show_default=True
-    ),
+    pattern: str = argument("PATTERN", default="**/*", show_default=True),
 ) -> None:
-    """List the files in a session's workspace."""
+    """List the files in a session's workspace.
+
+    Args:
+        pattern: Only files that match, as in '**/*.csv'.
+    """
     place = session.find(cli)
     with place.named_errors(pattern):
         files = sandbox.list_session_files(place.name, place.root, pattern)
@@ -221,12 +225,15 @@ def cat(cli: Cli, session: PlaceOptions, path: _Path) -> None:
 def put(
     cli: Cli,
     session: PlaceOptions,
-    local: str = argument("LOCALFILE", "File on this machine; '-' for standard input."),
-    path: str | None = argument(
-        "PATH", "Path in the workspace; the file's own name by default.", None
-    ),
+    local: str = argument("LOCALFILE"),
+    path: str | None = argument("PATH", default=None),
 ) -> None:
-    """Copy a file into a session's workspace; replaces an existing one."""
+    """Copy a file into a session's workspace; replaces an existing one.
+
+    Args:
+        local: File on this machine; '-' for standard input.
+        path: Path in the workspace; the file's own name by default.
+    """
     if path is None and local == "-":
         raise typer.BadParameter("name the PATH that standard input is to have")
     place = session.find(cli)
@@ -245,9 +252,13 @@ def rm(
     session: PlaceOptions,
     path: _Path,
     yes: Yes,
-    recursive: bool = flag("--recursive, -r", "Delete a directory with all its files."),
+    recursive: bool = flag("--recursive, -r"),
 ) -> None:
-    """Delete a file or directory of a session's workspace; asks first."""
+    """Delete a file or directory of a session's workspace; asks first.
+
+    Args:
+        recursive: Delete a directory with all its files.
+    """
     place = session.find(cli)
     everything = " with all that is in it" if recursive else ""
     cli.output.ask(

@@ -1,1 +1,1 @@
-"""Commands that set up projects, agent programs, stores and webhooks."""
+"""Commands that set up projects and agent programs."""

@@ -47,13 +47,18 @@ _WOULD: Final = {"written": "would write", "replaced": "would replace", "extende
 
 def init(
     cli: Cli,
-    folder: Path = argument("DIR", "The project's folder; this one by default.", Path()),
-    force: bool = flag("--force", "Replace the files that are there."),
-    dry_run: bool = flag("--dry-run", "Only show what would be written."),
+    folder: Path = argument("DIR", default=Path()),
+    force: bool = flag("--force"),
+    dry_run: bool = flag("--dry-run"),
 ) -> None:
     """Begin a project: write a configuration that fits it, a specification and a workflow.
 
     What is there stays as it is without --force, but for lines that .gitignore lacks.
+
+    Args:
+        folder: The project's folder; this one by default.
+        force: Replace the files that are there.
+        dry_run: Only show what would be written.
     """
     from .....base.settings.beginnings.scaffold import SPECIFICATION, begin_project
     from .....base.settings.beginnings.scaffold_content import described
@@ -88,7 +93,8 @@ def init(
                 "writes. Run `git init`, commit, and `agentforge init --force`."
             )
     line(f"Next: {following}")
-    line(f'Then: agentforge tdflow {SPECIFICATION} --agent "claude -p"')
+    if done.beginning.template is not None:
+        line(f'Then: agentforge run tdflow {SPECIFICATION} --agent "claude -p"')
 
 
 def _document(done: Scaffold, following: str, *, dry_run: bool) -> dict[str, Any]:
@@ -113,18 +119,23 @@ def _document(done: Scaffold, following: str, *, dry_run: bool) -> dict[str, Any
 
 def trust(
     cli: Cli,
-    folder: Path | None = argument(
-        "DIR", "The project's folder; the one of this folder by default.", None
-    ),
-    yes: bool = flag("--yes, -y", "Trust it without asking."),
-    show: bool = flag("--show", "Only show what it would allow."),
-    revoke: bool = flag("--revoke", "Trust it no more."),
-    listed: bool = flag("--list", "List what is trusted on this machine."),
+    folder: Path | None = argument("DIR", default=None),
+    yes: bool = flag("--yes, -y"),
+    show: bool = flag("--show"),
+    revoke: bool = flag("--revoke"),
+    listed: bool = flag("--list"),
 ) -> None:
     """Show what a project's configuration would run, send, read and create; allow it if you agree.
 
     A configuration that came with a repository is data until then. What you trust is this content
     at this place: any change, a copy elsewhere or another owner asks anew.
+
+    Args:
+        folder: The project's folder; the one of this folder by default.
+        yes: Trust it without asking.
+        show: Only show what it would allow.
+        revoke: Trust it no more.
+        listed: List what is trusted on this machine.
     """
     if sum((show, revoke, listed)) > 1 or (yes and (show or revoke or listed)):
         raise misuse("--show", "use one of --yes, --show, --revoke and --list")

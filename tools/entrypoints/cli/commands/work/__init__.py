@@ -1,1 +1,1 @@
-"""Commands that run work, here and in a fleet."""
+"""Commands that run work."""

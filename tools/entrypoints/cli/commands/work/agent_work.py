@@ -1,4 +1,4 @@
-"""Commands that have an agent work: tdflow, spec, drive."""
+"""Commands that have an agent work: tdflow, spec."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from .....wiring.bootstrap import begun_files
 from .....workflows import InvalidWorkflow
 from .....workflows.builtin import SPEC, TDFLOW
 from .....workflows.documents.specification_document import MAX_SPEC_BYTES, load_specification
-from .....workflows.documents.workflow_document import load_agent_workflow
 from .....workflows.job import MAX_SUBJECT_CHARS, AgentWork, Job
 from .....workflows.workflow import Input, Workflow
 from ...context import Cli
@@ -22,27 +21,28 @@ from ...running.agent_options import AgentOptions
 from ...running.run_session import RepositoryBase, start_agent
 from ...running.running import written_specification
 
-_Component = Annotated[
+Component = Annotated[
     str | None,
     option("--component, -c NAME", "The component of the specification; the only one by default."),
 ]
-_About = Annotated[str | None, option("--about TEXT", "Description of what is wanted.")]
+About = Annotated[str | None, option("--about TEXT", "Description of what is wanted.")]
 
 
 @frozen
 class AgentBeginning:
-    """Options that define a new session of an agent."""
+    """Options that define a new session of an agent.
+
+    Attributes:
+        dry_run: Only show what would be sent to the agent, and how many tokens it takes; begin
+            nothing.
+    """
 
     agent: AgentOptions
     budget: Tokens
     shown: ContextOptions
     dry_run: Annotated[
         bool,
-        flag(
-            "--dry-run",
-            "Only show what would be sent to the agent, and how many tokens it takes; begin "
-            "nothing.",
-        ),
+        flag("--dry-run"),
     ]
     base: RepositoryBase
     labels: Labels
@@ -55,6 +55,9 @@ class AgentBeginning:
         """
         chosen = self.agent.of_workflow(cli, self.shown.with_role(cli, workflow))
         agent = self.agent.choice(cli, chosen, dry_run=self.dry_run)
+        facts = cli.configuration.project
+        if facts.language == "python":
+            about.setdefault("import_root", facts.source)
         try:
             return AgentWork(workflow=chosen, agent=agent, **about)
         except InvalidWorkflow as error:
@@ -112,25 +115,23 @@ class AgentBeginning:
 
 @frozen
 class GateOptions:
-    """Options that define the tests that judge an agent's work."""
+    """Options that define the tests that judge an agent's work.
 
-    unittest: bool = flag("--unittest", "Use unittest for the tests instead of pytest.")
-    gate: str | None = option(
-        "--gate COMMAND",
-        "The project's own command that runs its tests, in a jail; the configuration's by default. "
-        "sandbox: none.",
-    )
-    report: str | None = option(
-        "--report KIND", "What to read of that command: junit, tap or exit-code."
-    )
-    report_path: str | None = option(
-        "--report-path PATH", "Where it leaves its JUnit XML; * may stand in it."
-    )
-    packages: list[str] | None = option(
-        "--with PACKAGE",
-        "A package of pure Python that the sandbox is to have: installed here, or the path of a "
-        "wheel; may be repeated.",
-    )
+    Attributes:
+        unittest: Use unittest for the tests instead of pytest.
+        gate: The project's own command that runs its tests, in a jail; the configuration's by
+            default. sandbox: none.
+        report: What to read of that command: junit, tap or exit-code.
+        report_path: Where it leaves its JUnit XML; * may stand in it.
+        packages: A package of pure Python that the sandbox is to have: installed here, or the path
+            of a wheel; may be repeated.
+    """
+
+    unittest: bool = flag("--unittest")
+    gate: str | None = option("--gate COMMAND")
+    report: str | None = option("--report KIND")
+    report_path: str | None = option("--report-path PATH")
+    packages: list[str] | None = option("--with PACKAGE")
 
     def of_workflow(self, cli: Cli, workflow: Workflow) -> Workflow:
         """Return a workflow whose gates use these tests.
@@ -175,12 +176,16 @@ class GateOptions:
 
 def tdflow(
     cli: Cli,
-    specification: Annotated[Path, argument("SPEC", "The specification file.")],
-    component: _Component,
+    specification: Annotated[Path, argument("SPEC")],
+    component: Component,
     gate: GateOptions,
     beginning: AgentBeginning,
 ) -> None:
-    """Have an agent develop a component test first: red, green, refactor, verify."""
+    """Have an agent develop a component test first: red, green, refactor, verify.
+
+    Args:
+        specification: The specification file.
+    """
     workflow = gate.of_workflow(cli, TDFLOW)
     beginning.begin(cli, beginning.component_work(cli, workflow, specification, component))
 
@@ -188,20 +193,21 @@ def tdflow(
 def spec(
     cli: Cli,
     *,
-    name: str = argument("NAME", "Name of the specification: 1 to 64 of a-z 0-9 _ -."),
-    about: _About,
-    about_file: Path | None = option(
-        "--about-file FILE", "File with a description of what is wanted."
-    ),
-    begin_with: Path | None = option(
-        "--from SPEC", "An existing specification, as the first draft."
-    ),
-    then_tdflow: bool = flag(
-        "--then-tdflow", "Once it is approved, have its first component developed as tdflow does."
-    ),
+    name: str = argument("NAME"),
+    about: About,
+    about_file: Path | None = option("--about-file FILE"),
+    begin_with: Path | None = option("--from SPEC"),
+    then_tdflow: bool = flag("--then-tdflow"),
     beginning: AgentBeginning,
 ) -> None:
-    """Have an agent write a component specification, with you: intake to approval."""
+    """Have an agent write a component specification, with you: intake to approval.
+
+    Args:
+        name: Name of the specification: 1 to 64 of a-z 0-9 _ -.
+        about_file: File with a description of what is wanted.
+        begin_with: An existing specification, as the first draft.
+        then_tdflow: Once it is approved, have its first component developed as tdflow does.
+    """
     if then_tdflow and (cli.output.json or beginning.dry_run or cli.submission is not None):
         raise misuse(
             "--then-tdflow",
@@ -223,26 +229,6 @@ def spec(
         cli.output.line()
         gate = GateOptions(unittest=False, gate=None, report=None, report_path=None, packages=None)
         tdflow(cli, written.path, written.components[0], gate, evolve(beginning, budget=None))
-
-
-def drive(
-    cli: Cli,
-    *,
-    path: Path = argument("WORKFLOW.yaml", "The agent's workflow file."),
-    specification: Path | None = option("--spec SPEC", "The specification it works from."),
-    component: _Component,
-    about: _About,
-    beginning: AgentBeginning,
-) -> None:
-    """Have an agent work through a workflow of your own."""
-    if component is not None and specification is None:
-        raise misuse("--component", "it names a component of the specification; add --spec")
-    workflow = load_agent_workflow(path)
-    if specification is not None:
-        work = beginning.component_work(cli, workflow, specification, component, about)
-    else:
-        work = beginning.work(cli, workflow, name=workflow.name, subject=about)
-    beginning.begin(cli, work)
 
 
 def _text(path: Path) -> str:

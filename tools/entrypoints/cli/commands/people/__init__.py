@@ -1,1 +1,0 @@
-"""Commands for people and their AI clients: questions, screens, the MCP server."""

@@ -1,0 +1,204 @@
+"""Commands that change one session: its state, budget and labels, and its place in its history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from ..... import harness
+from ...context import Cli
+from ...options import (
+    CHECKPOINT,
+    METADATA,
+    TAGS,
+    Reason,
+    SessionId,
+    Tokens,
+    Yes,
+    option,
+    parse_metadata,
+)
+from ...output.documents import labels_document, selected, state_document
+
+if TYPE_CHECKING:
+    from .....harness.views.checkpoints import CheckpointEntry
+
+
+def pause(cli: Cli, session_id: SessionId, reason: Reason) -> None:
+    """Stop an active session until it is resumed."""
+    _lead(cli, session_id, lambda manager: manager.pause(reason))
+
+
+def abort(cli: Cli, session_id: SessionId, reason: Reason, yes: Yes) -> None:
+    """Abort a session for good; asks first."""
+    _, session = cli.load(session_id)
+    if not session.state.is_terminal:
+        cli.output.ask(f"Abort session {session.session_id} for good?", yes=yes)
+    _lead(cli, session.session_id, lambda manager: manager.abort(reason))
+
+
+def complete(cli: Cli, session_id: SessionId) -> None:
+    """Mark an active session as completed, for good."""
+    _lead(cli, session_id, lambda manager: manager.complete())
+
+
+def _lead(cli: Cli, session_id: str, act: Callable[[harness.SessionManager], Any]) -> None:
+    manager, session = cli.change(session_id, act)
+    paused = session.state.value == "paused"
+    cli.output.outcome(
+        state_document(session, manager.store),
+        f"Session {session.session_id} is {session.state.value}.",
+        f"To go on: {cli.command('resume', session.session_id)}" if paused else None,
+    )
+
+
+def budget(
+    cli: Cli,
+    session_id: SessionId,
+    extend: int | None = option("--extend N", min=1),
+    record: int | None = option("--record N", min=1),
+) -> None:
+    """Show a session's token budget, extend it, or record tokens spent.
+
+    Args:
+        extend: Allot N more tokens.
+        record: Record N tokens as spent.
+    """
+    manager, session = cli.load(session_id)
+    for number, act in ((extend, "extend_budget"), (record, "record_tokens")):
+        if number is not None:
+            manager, session = cli.change(session.session_id, methodcaller(act, number))
+    if cli.output.wrote(state_document(session, manager.store)):
+        return
+    from ...output import render
+
+    cli.output.line(f"Session {session.session_id} is {session.state.value}.")
+    cli.output.show(render.budget_bar(session.token_budget))
+    cli.output.line(f"{session.token_budget.tokens_remaining:,} tokens are left.")
+
+
+def set_labels(
+    cli: Cli,
+    session_id: SessionId,
+    title: str | None = option("--title TEXT"),
+    tags: list[str] | None = TAGS,
+    untag: list[str] | None = option("--untag NAME"),
+    metadata: list[str] | None = METADATA,
+    unset: list[str] | None = option("--unset KEY"),
+) -> None:
+    """Change a session's title, tags and metadata; what is not named stays as it is.
+
+    Args:
+        title: What people call the session; '' takes the title away.
+        untag: A tag to take away; may be repeated.
+        unset: A field of the metadata to take away; may be repeated.
+    """
+    from .....harness.domain.session_description import UNCHANGED
+
+    fields = parse_metadata(metadata)
+    if title is None and not (tags or untag or fields or unset):
+        raise typer.BadParameter(
+            "name what to change: --title, --tag, --untag, --metadata or --unset"
+        )
+    manager, session = cli.change(
+        session_id,
+        lambda manager: manager.describe(
+            title=UNCHANGED if title is None else title or None,
+            add_tags=tags or (),
+            remove_tags=untag or (),
+            metadata=fields,
+            remove_metadata=unset or (),
+        ),
+    )
+    found = {**state_document(session, manager.store), **labels_document(session)}
+    if cli.output.wrote(found):
+        return
+    from ...output import render
+
+    cli.output.show(render.field("session", render.words(session.session_id, "bold")))
+    cli.output.show(*render.labels_lines(session))
+
+
+_SHORT = 12
+
+
+def checkpoints(cli: Cli, session_id: SessionId) -> None:
+    """List a session's checkpoints, with the snapshots of its workspace."""
+    manager, session = _load(cli, session_id)
+    found = manager.checkpoints()
+    size = manager.snapshots_disk_bytes() if cli.output.json or found else 0
+    document = {"session_id": session.session_id, "checkpoints": [_document(one) for one in found]}
+    if cli.output.wrote({**document, "disk_bytes": size}):
+        return
+    for one in found:
+        cli.output.line(_line(one))
+    if any(one.snapshot for one in found):
+        from .....prune.domain import human_bytes
+
+        cli.output.line(f"The snapshots take up {human_bytes(size)} on the disk.")
+    if not found:
+        cli.output.line(f"Session {session.session_id} has no checkpoint yet.")
+
+
+def rewind(
+    cli: Cli,
+    session_id: SessionId,
+    yes: Yes,
+    to: str = option("--to CHECKPOINT", f"Where to: {CHECKPOINT}.", ...),
+) -> None:
+    """Take a session and all files of its workspace back to a checkpoint; asks first.
+
+    The history only grows, and spent tokens stay spent. The workspace as it is now is kept as a
+    checkpoint before, so that you can go forward to it again.
+    """
+    _, session = _load(cli, cli.own_id(session_id))
+    cli.output.ask(
+        f"Replace the workspace of session {session.session_id} by that of {to}?", yes=yes
+    )
+    manager, session = _load(cli, session.session_id)
+    target = manager.rewind(to)
+    cli.output.outcome(
+        {"session_id": session.session_id, "checkpoint": _document(target)},
+        f"Session {session.session_id} is back at {target.name or target.number} "
+        f"(checkpoint {target.number}, {(target.snapshot or '')[:_SHORT]}).",
+        f"To go on: {cli.command('resume', session.session_id)}",
+    )
+
+
+def fork(
+    cli: Cli,
+    session_id: SessionId,
+    budget: Tokens,
+    at: str = option("--at CHECKPOINT", f"Where to begin: {CHECKPOINT}.", ...),
+) -> None:
+    """Begin a new session where another one stood at a checkpoint; the other one stays as it is.
+
+    Without --budget it goes on with the other's budget, with what that has spent.
+    """
+    manager, parent = _load(cli, cli.own_id(session_id))
+    forked = manager.fork(at, token_budget=budget)
+    cli.output.outcome(
+        {"session_id": forked.session_id, "parent_id": parent.session_id},
+        f"Session {forked.session_id} begins at {at} of {parent.session_id}.",
+        f"To go on: {cli.command('resume', forked.session_id)}",
+    )
+
+
+def _load(cli: Cli, shortened: str) -> tuple[harness.SessionManager, harness.SessionContext]:
+    return cli.load(shortened, manager=cli.keeping_manager())
+
+
+def _line(one: CheckpointEntry) -> str:
+    when = one.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    kept = one.snapshot[:_SHORT] if one.snapshot else "-" * _SHORT
+    where = f"{one.name or '-'}  attempt {one.attempt}"
+    left = "" if one.in_force else "  (gone back behind)"
+    why = f"  no snapshot: {one.unkept}" if one.unkept else ""
+    return f"{one.number:>4}  {kept}  {when}  {one.action:<18}  {where}{left}{why}"
+
+
+def _document(one: CheckpointEntry) -> dict[str, Any]:
+    return selected(one, "number snapshot at action phase attempt name succeeded unkept in_force")

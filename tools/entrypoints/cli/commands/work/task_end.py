@@ -1,0 +1,196 @@
+"""The end of a task: what changed, what it cost, and what becomes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import frozen
+
+from ..... import harness
+from .....repository.apply.apply import continue_apply
+from .....repository.apply.apply_errors import UnfinishedApply
+from .....repository.apply.apply_plan import ApplyOptions
+from .....wiring.bootstrap import session_results
+from .....workflows.job import Job
+from .....workflows.ports import StopCause
+from .....workflows.run.progress import phases_passed, time_spent
+from .....workflows.workflow import Gate, Workflow
+from ...context import Cli
+from ...output.documents import selected, state_document
+from ...output.errors import CheckUnusable
+from ...output.text import counted_of, duration_text
+from ...running.running import run_details, write_failure
+from ..session.bring_home import applied_document, colored, show_applied, show_stat
+
+if TYPE_CHECKING:
+    from .....repository.apply.applied import Applied
+    from .....workflows import RunOutcome
+    from ...output.progress import RunView
+
+CONTINUE: Final = ("do", "--continue")
+"""The words of the command that goes on with a task."""
+_QUESTION: Final = "Apply? [y]es, [n]o, [d]iff, [k]eep for later:"
+
+
+@frozen(kw_only=True)
+class TaskEnd:
+    """Shows what a task came to, and applies it if the person says so.
+
+    Attributes:
+        yes: Whether to apply it without a question.
+        branch: The new branch to commit it on, or None.
+    """
+
+    yes: bool
+    branch: str | None
+
+    def of_run(
+        self, cli: Cli, manager: harness.SessionManager, view: RunView, outcome: RunOutcome
+    ) -> None:
+        """Show the end of a run, and apply the result of one that is complete."""
+        session = manager.current_session
+        assert session is not None  # noqa: S101 (a run that returned had one)
+        if outcome.state is harness.SessionState.COMPLETED:
+            self.of_session(cli, manager, session, run_details(view, outcome))
+            return
+        if outcome.cause is StopCause.FAILED and not view.verdicts:
+            withdraw(cli, session.session_id, str(outcome.reason))
+            raise CheckUnusable(str(outcome.reason))
+        following = _next(cli, view, outcome)
+        document = _document(cli, session, run_details(view, outcome))
+        if cli.output.wrote({**document, "reason": outcome.reason, "next": following}):
+            return
+        write_failure(cli.output, session, view)
+        line = cli.output.line
+        line()
+        line(f"Not done: {outcome.reason}")
+        line(f"Nothing of yours was changed. {_cost(session)}")
+        line(f"What is there: {cli.command('diff', session.session_id)}")
+        line(f"To go on: {following}")
+
+    def of_session(
+        self,
+        cli: Cli,
+        manager: harness.SessionManager,
+        session: harness.SessionContext,
+        details: dict[str, Any] | None = None,
+        *,
+        again: bool = False,
+    ) -> None:
+        """Show the result of a complete session, and apply it if the person says so.
+
+        Args:
+            cli: The global options.
+            manager: The session's manager.
+            session: The session.
+            details: More fields for a program.
+            again: Whether an earlier command may have applied it.
+        """
+        found = manager.diff(None, None, patch=False)
+        applied = _applied_before(cli, session) if again else None
+        gate = _workflow_of(cli, session).phases[-1].agents_gate
+        unasked = self.branch is not None or (self.yes and gate.command is not None)
+        wants = found.files and unasked and applied is None
+        if not cli.output.json:
+            cli.output.line()
+            show_stat(cli, found)
+            cli.output.line(f"{_judged(gate, session)} {_cost(session)}")
+        if wants:
+            applied = self._apply(cli, session)
+        elif found.files and applied is None and cli.output.can_ask():
+            applied = self._asked(cli, manager, session)
+        apply = cli.command("apply", session.session_id)
+        document = {
+            **_document(cli, session, details or {}),
+            "files": [selected(one, "path kind insertions deletions") for one in found.files],
+            "applied": None if applied is None else applied_document(applied),
+            "next": apply if applied is None and found.files else None,
+        }
+        if cli.output.wrote(document) or not found.files:
+            return
+        if applied is not None:
+            show_applied(cli, applied, session.session_id)
+            return
+        cli.output.line("Not applied; the session has it, and your checkout is as it was.")
+        cli.output.line(f"To see it: {cli.command('diff', session.session_id)}")
+        cli.output.line(f"To apply it: {apply}")
+
+    def _asked(
+        self, cli: Cli, manager: harness.SessionManager, session: harness.SessionContext
+    ) -> Applied | None:
+        """Ask what becomes of the result; None if it is not applied."""
+        while True:
+            match cli.output.choose(_QUESTION, "yndk"):
+                case "y":
+                    return self._apply(cli, session)
+                case "d":
+                    patch = manager.diff(None, None, patch=True).patch
+                    cli.output.show(colored(patch.decode("utf-8", "backslashreplace")))
+                case _:
+                    return None
+
+    def _apply(self, cli: Cli, session: harness.SessionContext) -> Applied:
+        results = session_results(cli.store(), cli.objects_url)
+        return results.apply(session, ApplyOptions(branch=self.branch))
+
+
+def _applied_before(cli: Cli, session: harness.SessionContext) -> Applied | None:
+    """Return what an earlier command applied of a result, finishing it if it was interrupted."""
+    results = session_results(cli.store(), cli.objects_url)
+    try:
+        found = results.apply(session, ApplyOptions(), dry_run=True)
+    except UnfinishedApply as error:
+        checkout = results.began_from(session.session_id)
+        if checkout is None or session.session_id not in error.label:
+            raise
+        return continue_apply(checkout)
+    return found if found.nothing_to_do else None
+
+
+def withdraw(cli: Cli, session_id: str, reason: str) -> None:
+    """Abort a task's session for which no agent was asked."""
+    cli.change(session_id, lambda manager: manager.abort(reason))
+
+
+def _workflow_of(cli: Cli, session: harness.SessionContext) -> Workflow:
+    """Return a task's workflow; the gate of its last phase judges the result."""
+    return Job.of_session(cli.store(), session.session_id).workflow
+
+
+def _judged(gate: Gate, session: harness.SessionContext) -> str:
+    """Return what judged a complete session's result, in a sentence."""
+    tries = counted_of(session.attempt_number, "try", "tries")
+    if gate.command is None:
+        return f"Unchecked: no command judged it ({tries})."
+    return f"The check passed after {tries}: {gate.command}."
+
+
+def _cost(session: harness.SessionContext) -> str:
+    budget, spent = session.token_budget, time_spent(session.history)
+    return (
+        f"It cost {budget.tokens_used:,} of {budget.total_budget:,} tokens; the agent took "
+        f"{duration_text(spent.agent)}, the check {duration_text(spent.gate)}."
+    )
+
+
+def _document(cli: Cli, session: harness.SessionContext, details: dict[str, Any]) -> dict[str, Any]:
+    workflow, passed = _workflow_of(cli, session), phases_passed(session)
+    gate = workflow.phases[-1].agents_gate
+    done = session.state is harness.SessionState.COMPLETED
+    return {
+        **state_document(session, cli.store()),
+        "phases_done": [name for name in workflow.names if name in passed],
+        **details,
+        "check": gate.command,
+        "checked": done and gate.command is not None,
+    }
+
+
+def _next(cli: Cli, view: RunView, outcome: RunOutcome) -> str:
+    """Return the command that goes on with a task that stopped."""
+    if outcome.waiting_for is not None:
+        return view.answer_command(outcome.waiting_for)
+    more: list[str] = []
+    if outcome.stop is not None and outcome.stop.missing_tokens:
+        more = ["--budget", str(outcome.stop.missing_tokens)]
+    return cli.command(*CONTINUE, outcome.session_id, *more)
