@@ -38,20 +38,6 @@ def test_the_documented_configuration_is_the_default_one(text: str, tmp_path: Pa
     assert sum(map(len, tomllib.loads(documented).values())) == 11
 
 
-def test_the_first_example_runs(
-    text: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    asks_and_answers, *_ = blocks(text, "python")
-    exec(asks_and_answers, {})
-    assert capsys.readouterr().out.endswith(
-        "Here are the user's answers:\n\n1. Which database?\n→ SQLite\n"
-    )
-
-
 def test_the_documented_text_is_what_is_written(text: str) -> None:
     from tests.support.questions import DATABASE, FEATURES
 
