@@ -52,8 +52,16 @@ EXAMPLES := tests/contract/bridges tests/e2e/test_bridges.py tests/e2e/projects 
 # where the environment says that Python is to keep no bytecode. Empty means: keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
+# What needs neither the sandbox nor the jail, for a system that lacks Linux's calls.
+PORTABLE := tests/contract/durable tests/unit/durable tests/unit/test_program_run.py tests/unit/repository/test_git_command.py \
+	tests/unit/harness tests/unit/agent_hooks tests/unit/questions tests/unit/prune tests/unit/mcp_server tests/unit/ui \
+	tests/unit/cli/test_looking.py tests/unit/cli/test_checkpoints.py tests/unit/cli/test_question_commands.py \
+	tests/unit/cli/test_prune_command.py tests/unit/cli/test_conversations.py
+# What they run in the sandbox, and what waits for seconds.
+NOT_PORTABLE := tests/unit/mcp_server/test_code_cancel.py tests/unit/ui/test_connection_room.py
+
 .DEFAULT_GOAL := help
-.PHONY: help run agents docs test test-examples test-fleet test-entry-points test-browser ui-bench test-agents test-all test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench bridges-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents docs test test-examples test-fleet test-entry-points test-browser test-portable ui-bench test-agents test-all test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench bridges-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -101,7 +109,10 @@ test-entry-points: $(VENV)/.dev-ready  ## try the terminal, the pages, the MCP s
 test-browser: $(VENV)/.dev-ready  ## drive the pages of `agentforge ui` in a real Chromium, where there is one
 	$(RUN_TESTS) $(BROWSER)
 
-test-all: test-examples test-fleet test-entry-points test-browser  ## run the tests that `make test` leaves out, but for the real agents
+test-portable: $(VENV)/.dev-ready  ## try what needs no sandbox and no jail with the calls taken away that macOS lacks
+	PYTHONPATH=$(CURDIR)/tests/support/portable $(RUN_TESTS) $(addprefix --ignore=,$(NOT_PORTABLE)) $(PORTABLE)
+
+test-all: test-examples test-fleet test-entry-points test-browser test-portable  ## run the tests that `make test` leaves out, but for the real agents
 
 test-quick: $(VENV)/.dev-ready  ## run the unit and contract tests without those of the sandbox itself
 	$(BIN)/agentforge setup

@@ -154,11 +154,9 @@ def anchors_of(page: Path) -> set[str]:
 
 def links_of(page: Path) -> list[tuple[int, str]]:
     """Return where a page's links and pictures lead, with their lines; none within code."""
-    return [
-        (number, target)
-        for number, line in prose_of(page)
-        for target in _LINK.findall(_CODE.sub("", line) if "](" not in line else line)
-    ]
+    prose = prose_of(page)
+    text = "\n".join(_CODE.sub("", line) for _, line in prose)
+    return [(prose[text.count("\n", 0, one.start())][0], one[1]) for one in _LINK.finditer(text)]
 
 
 def commands_of(page: Path) -> list[tuple[int, str]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..compiled.private_cache import is_private_directory, is_usable, why_unusable
-from ..errors import SandboxUnavailable
+from ..errors import SandboxUnavailable, require_linux
 from ..host.engine.clock import NEVER
 from ..installed.forbidden_workspaces import chosen_directory, temporary_directory
 from ..installed.interpreter_files import (
@@ -120,6 +120,7 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
     Raises:
         SandboxUnavailable: The interpreter's files are missing or cannot run here.
     """
+    require_linux()
     report = progress or _silent
     info = runtime_info()
     if not info.artifacts_present:
