@@ -99,7 +99,8 @@ def readers_pages() -> list[Path]:
 
 def all_pages() -> list[Path]:
     """Return every document of the repository."""
-    return [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+    beside = [ROOT / "examples" / "README.md", ROOT / "benchmarks" / "README.md"]
+    return [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), *beside]
 
 
 def blocks_of(page: Path) -> list[Block]:
