@@ -42,18 +42,26 @@ BROWSER := tests/e2e/ui
 
 # Examples and the wheel, tried from outside: other frameworks and projects of an index take part in it.
 EXAMPLES := tests/contract/bridges tests/e2e/test_bridges.py tests/e2e/projects \
-	tests/e2e/test_repository_example.py tests/e2e/test_example_scripts.py tests/e2e/test_async_document.py \
+	tests/e2e/test_repository_example.py tests/e2e/test_example_scripts.py tests/e2e/test_asynchronous_example.py \
 	tests/e2e/test_traced_run.py \
 	tests/e2e/test_langgraph_example.py tests/e2e/test_openai_agents_example.py \
-	tests/e2e/test_embedding_document.py tests/e2e/test_first_day.py tests/e2e/test_documents_site.py \
+	tests/e2e/test_document_blocks.py tests/e2e/test_documents_site.py \
 	tests/e2e/test_installed_package.py tests/real_work
 
 # Hundreds of processes of ours are started in the tests; each would compile all it imports anew
 # where the environment says that Python is to keep no bytecode. Empty means: keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
+# What needs neither the sandbox nor the jail, for a system that lacks Linux's calls.
+PORTABLE := tests/contract/durable tests/unit/durable tests/unit/test_program_run.py tests/unit/repository/test_git_command.py \
+	tests/unit/harness tests/unit/agent_hooks tests/unit/questions tests/unit/prune tests/unit/mcp_server tests/unit/ui \
+	tests/unit/cli/test_looking.py tests/unit/cli/test_checkpoints.py tests/unit/cli/test_question_commands.py \
+	tests/unit/cli/test_prune_command.py tests/unit/cli/test_conversations.py
+# What they run in the sandbox, and what waits for seconds.
+NOT_PORTABLE := tests/unit/mcp_server/test_code_cancel.py tests/unit/ui/test_connection_room.py
+
 .DEFAULT_GOAL := help
-.PHONY: help run agents docs test test-examples test-fleet test-entry-points test-browser ui-bench test-agents test-all test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench bridges-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents docs test test-examples test-fleet test-entry-points test-browser test-portable ui-bench test-agents test-all test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench bridges-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -101,7 +109,10 @@ test-entry-points: $(VENV)/.dev-ready  ## try the terminal, the pages, the MCP s
 test-browser: $(VENV)/.dev-ready  ## drive the pages of `agentforge ui` in a real Chromium, where there is one
 	$(RUN_TESTS) $(BROWSER)
 
-test-all: test-examples test-fleet test-entry-points test-browser  ## run the tests that `make test` leaves out, but for the real agents
+test-portable: $(VENV)/.dev-ready  ## try what needs no sandbox and no jail with the calls taken away that macOS lacks
+	PYTHONPATH=$(CURDIR)/tests/support/portable $(RUN_TESTS) $(addprefix --ignore=,$(NOT_PORTABLE)) $(PORTABLE)
+
+test-all: test-examples test-fleet test-entry-points test-browser test-portable  ## run the tests that `make test` leaves out, but for the real agents
 
 test-quick: $(VENV)/.dev-ready  ## run the unit and contract tests without those of the sandbox itself
 	$(BIN)/agentforge setup
@@ -154,7 +165,7 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 		tests/crash tests/property tests/security tests/faults tests/corpus tests/real_work \
 		tests/scenarios/repositories tests/scenarios/fleet tests/e2e/projects \
 		tests/contract/postgres tests/contract/sandbox tests/e2e/mcp_server tests/e2e/gates tests/e2e/cli \
-		tests/e2e/test_example_scripts.py tests/e2e/test_embedding_document.py tests/e2e/test_bridges.py \
+		tests/e2e/test_example_scripts.py tests/e2e/test_bridges.py \
 		tests/unit/harness/test_session_format.py tests/unit/harness/test_session_json.py \
 		tests/unit/workflows/test_workflow_document.py tests/unit/workflows/test_crash_windows.py \
 		tests/unit/workflows/test_editing_in_place.py tests/unit/workflows/test_run_on_many_machines.py \

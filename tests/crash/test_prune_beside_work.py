@@ -230,7 +230,8 @@ def test_a_session_that_is_taken_between_the_look_and_the_removal_stays(tmp_path
     thread = threading.Thread(target=work)
 
     def before(call: Call) -> None:
-        if call.path.startswith("/proc/self/fd/") and not thread.ident:  # the look is over
+        locks = call.operation == "flock" and call.path.endswith("/.prune")
+        if locks and not thread.ident:  # the look is over
             thread.start()
             assert taken.wait(60)
 

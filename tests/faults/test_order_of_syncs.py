@@ -88,8 +88,6 @@ class NamingFileSystem(FaultyFileSystem):
         return lines
 
     def _tell(self, operation: str, path: str, more: str = "") -> None:
-        if path.startswith("/proc/self/fd/"):  # what was opened by descriptor
-            path = os.path.realpath(path)
         self.lines.append(plainly(f"{operation} {os.path.relpath(path, self.top)}{more}"))
 
     def open(self, path: str, flags: int, mode: int = 0o600, *, dir_fd: int | None = None) -> int:

@@ -23,6 +23,7 @@ from mcp_types import CallToolResult, TextContent
 
 from agentforge_sessions.harness import SessionStore
 from agentforge_sessions.questions import QuestionSessions, SessionStatus
+from tests.support.python_path import python_path
 from tests.support.signals import usual_signals
 from tests.support.soak import SOAKING
 
@@ -60,7 +61,7 @@ INITIALIZE: Final[dict[str, Any]] = {
 
 def environment() -> dict[str, str]:
     """What a server or client of these tests is started with."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default"}
+    return {**os.environ, "PYTHONPATH": python_path(ROOT), "PYTHONWARNINGS": "default"}
 
 
 def wait_until(look: Callable[[], _Found | None], what: str) -> _Found:
@@ -147,7 +148,7 @@ class Place:
         return StdioServerParameters(
             command=self.command[0],
             args=[*self.command[1:], "mcp"],
-            env={"PYTHONPATH": str(ROOT)},
+            env={"PYTHONPATH": python_path(ROOT)},
             cwd=self.directory,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
@@ -234,6 +235,17 @@ def retyped(error: AgentForgeError, kind: type[_Error], **subject: object) -> _E
     """Return an error of another class with the fields that both share, and with a subject."""
     shared = declared_fields(kind).keys() & declared_fields(type(error)).keys()
     return kind(**{name: getattr(error, name) for name in shared} | subject)
+
+
+WORKS_ELSEWHERE: Final = (
+    "sessions, hooks, questions, the MCP server, `agentforge ui`, `agentforge prune` and "
+    "`agentforge do --no-jail` need neither the sandbox nor the jail"
+)
+
+
+def why_not_linux() -> str | None:
+    """Return why what needs Linux can't run on this system; None if this is Linux."""
+    return None if sys.platform == "linux" else f"it needs Linux, and this is {sys.platform}"
 
 
 def reason_of(cause: BaseException | None) -> str:

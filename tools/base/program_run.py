@@ -20,6 +20,8 @@ KEPT_STDERR: Final = 16_384
 _GRACE_S: Final = 2.0
 _DRAIN_S: Final = 0.2
 """How long to keep reading pipes that a program left open after its end."""
+_LOOK_S: Final = 0.01
+"""How often to look whether a program has ended, on a system that reports no end."""
 _PIECE: Final = 1 << 16
 
 
@@ -129,13 +131,11 @@ def _talk(
     """Feed and read the program until it has ended; return the limit that it reached, or None."""
     rest = memoryview(run.stdin)
     ended = fed = False
-    exited = os.pidfd_open(process.pid)
     with (
-        os.fdopen(exited, "rb", buffering=0),
         selectors.DefaultSelector() as selector,
+        _reporting_end(process.pid, selector) as exited,
         _waking_on_cancel(selector) as others,
     ):
-        selector.register(exited, selectors.EVENT_READ)
         for stream, kept in ((process.stdout, stdout), (process.stderr, stderr)):
             if stream is not None:
                 os.set_blocking(stream.fileno(), False)
@@ -143,14 +143,16 @@ def _talk(
         assert process.stdin is not None  # noqa: S101 (it is a pipe)
         os.set_blocking(process.stdin.fileno(), False)
         selector.register(process.stdin, selectors.EVENT_WRITE)
-        while len(selector.get_map()) > others:
+        while len(selector.get_map()) > others or (exited is None and not ended):
             left = deadline - monotonic()
             if left <= 0:
                 return "time"
-            events = selector.select(min(left, _DRAIN_S) if ended else left)
+            longest = _DRAIN_S if ended else _LOOK_S if exited is None else left
+            events = selector.select(min(left, longest))
             check_cancelled()
             if ended and not events:
                 break  # remaining processes may hold the pipes open for ever
+            ended = ended or (exited is None and process.poll() is not None)
             for key, _ in events:
                 if key.fd == exited:
                     selector.unregister(exited)
@@ -225,12 +227,13 @@ def _end(process: subprocess.Popen[bytes], *, ended: bool) -> None:
     """End what is left of the group, then collect the exit code.
 
     The group is killed before its leader is waited for: until then its id can mean no other group.
+    Where no end is reported, the leader was waited for just before.
     """
     with suppress(ProcessLookupError, PermissionError):
         if not ended:
             os.killpg(process.pid, signal.SIGTERM)
             with suppress(OSError):  # no descriptor left to wait by: it is killed at once
-                _wait_for_end(process.pid)
+                _wait_for_end(process)
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     for stream in (process.stdin, process.stdout, process.stderr):
@@ -238,9 +241,29 @@ def _end(process: subprocess.Popen[bytes], *, ended: bool) -> None:
             stream.close()
 
 
-def _wait_for_end(pid: int) -> None:
-    """Wait until a process has ended, or its grace period has; it is not reaped."""
-    fd = os.pidfd_open(pid)
-    with selectors.DefaultSelector() as selector, os.fdopen(fd, "rb", buffering=0):
-        selector.register(fd, selectors.EVENT_READ)
-        selector.select(_GRACE_S)
+def _wait_for_end(process: subprocess.Popen[bytes]) -> None:
+    """Wait until a process has ended, or its grace period has."""
+    with (
+        selectors.DefaultSelector() as selector,
+        _reporting_end(process.pid, selector) as exited,
+        suppress(subprocess.TimeoutExpired),
+    ):
+        if exited is None:
+            process.wait(_GRACE_S)
+        else:
+            selector.select(_GRACE_S)
+
+
+@contextmanager
+def _reporting_end(pid: int, selector: selectors.BaseSelector) -> Iterator[int | None]:
+    """Make a selector wake when a child has ended.
+
+    Yields:
+        The descriptor for that; None on a system that has none.
+    """
+    if not hasattr(os, "pidfd_open"):
+        yield None
+        return
+    with os.fdopen(os.pidfd_open(pid), "rb", buffering=0) as file:
+        selector.register(file.fileno(), selectors.EVENT_READ)
+        yield file.fileno()

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from ..base.errors import WORKS_ELSEWHERE, why_not_linux
+from ..base.files.linux_calls import memory_file
 from .errors import JailUnavailable, Refusal
 
 VARIABLE: Final = "AGENTFORGE_BWRAP"
@@ -33,6 +35,9 @@ def find_bubblewrap() -> Path:
     Raises:
         JailUnavailable: There is none.
     """
+    reason = why_not_linux()
+    if reason is not None:
+        raise JailUnavailable(Refusal.SYSTEM, reason, WORKS_ELSEWHERE)
     named = os.environ.get(VARIABLE)
     if named:
         path = Path(named)
@@ -204,7 +209,7 @@ def filter_program(machine: str | None = None) -> bytes:
 
 def in_memory(name: str, content: bytes) -> int:
     """Return a descriptor, at offset 0, of an anonymous file with this content."""
-    fd = os.memfd_create(name, os.MFD_CLOEXEC)
+    fd = memory_file(name)
     try:
         view = memoryview(content)
         while view:

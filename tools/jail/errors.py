@@ -32,6 +32,7 @@ class Refusal(StrEnum):
     FOLDER_MISSING = "a folder is not there"
     NO_SECCOMP = "the system call filter is refused"
     ARCHITECTURE = "no system call filter for this processor"
+    SYSTEM = "not Linux"
     OTHER = "bubblewrap failed"
 
 

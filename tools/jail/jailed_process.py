@@ -8,11 +8,13 @@ import select
 import selectors
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Self
 
+from ..base.files.linux_calls import process_descriptor
 from .bubblewrap import StatusReport, refusal_of
 from .command_programs import NOT_EXECUTABLE, NOT_FOUND
 from .errors import JailNotEnded, JailUnavailable, Refusal
@@ -114,7 +116,7 @@ class JailedProcess:
                 Refusal.OTHER, f"bubblewrap can't be started ({error.strerror})", "see that it can"
             ) from error
         channels.hand_over()
-        self._process_fd = os.pidfd_open(self._process.pid)
+        self._process_fd = process_descriptor(self._process.pid)
 
     def __enter__(self) -> Self:
         return self
@@ -149,9 +151,10 @@ class JailedProcess:
             self._report.feed(piece)
         child = self._report.child
         with suppress(ProcessLookupError):
-            self._child_fd = os.pidfd_open(child)
+            self._child_fd = process_descriptor(child)
             for kind, value in _process_limits(self._limits):
-                resource.prlimit(child, kind, (value, value))
+                if sys.platform == "linux":  # as every jail's
+                    resource.prlimit(child, kind, (value, value))
         return group is not None and group.add(child)
 
     def _refused(self) -> JailUnavailable:
@@ -295,7 +298,8 @@ class JailedProcess:
             self._process.kill()
         if self._child_fd is not None:
             with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._child_fd, signal.SIGKILL)
+                if sys.platform == "linux":
+                    signal.pidfd_send_signal(self._child_fd, signal.SIGKILL)
             if not _readable(self._child_fd, _END_S):
                 raise JailNotEnded(self._report.child or 0, _END_S)
         try:

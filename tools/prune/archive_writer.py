@@ -23,7 +23,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from attrs import field, frozen
 
@@ -52,6 +52,8 @@ from .removal.private_directory import PRIVATE
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+_DONT_NEED: Final[int] = getattr(os, "POSIX_FADV_DONTNEED", 0)
 
 
 @frozen(kw_only=True)
@@ -160,7 +162,8 @@ class TarArchiver:
         fd = fs.open(temporary, READ_FLAGS, dir_fd=directory_fd)
         try:
             with suppress(OSError):  # else it is read back from memory, not from the disk
-                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+                if hasattr(os, "posix_fadvise"):
+                    os.posix_fadvise(fd, 0, 0, _DONT_NEED)
             if checksum_of(fs, fd) != checksum:
                 raise OSError("what was read back is not what was written")
             with self._zstd.ZstdFile(Reader(fs, fd), "r") as plain:

@@ -10,7 +10,13 @@ import errno
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..base.errors import AgentForgeError, ErrorKind, reason_of
+from ..base.errors import (
+    WORKS_ELSEWHERE,
+    AgentForgeError,
+    ErrorKind,
+    reason_of,
+    why_not_linux,
+)
 from ..base.identifiers import InvalidIdentifier
 
 
@@ -49,6 +55,17 @@ class SandboxUnavailable(SandboxError, RuntimeError):
     message = "the sandbox cannot run code: {reason}. No code ran; {remedy}"
     reason: str
     remedy: str
+
+
+def require_linux() -> None:
+    """Raise if this is not Linux.
+
+    Raises:
+        SandboxUnavailable: It is not.
+    """
+    reason = why_not_linux()
+    if reason is not None:
+        raise SandboxUnavailable(reason, WORKS_ELSEWHERE)
 
 
 class WorkspaceBusy(SandboxError, TimeoutError, kind=ErrorKind.CONFLICT):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypedDict, Unpack
 
 from ..base.errors import shown
-from .errors import InvalidPolicy, SandboxError
+from .errors import InvalidPolicy, SandboxError, require_linux
 from .installed.interpreter_files import artifact_directory, guest_python, installed_version
 from .policy import seconds_fault
 from .request import Request
@@ -80,10 +80,12 @@ def checked_settings(runtime: object, **options: Unpack[SandboxOptions]) -> Sand
     """Return a sandbox's settings from its options.
 
     Raises:
+        SandboxUnavailable: This is not Linux.
         UnsupportedRuntime: The runtime is not Python.
         InvalidPolicy: A number of seconds or the isolation is refused; `.faults` names each.
         InvalidExecution: A tool cannot be offered; `.faults` names each.
     """
+    require_linux()
     if runtime != RuntimeType.PYTHON:
         raise UnsupportedRuntime(runtime)
     given = SandboxSettings(**options)

@@ -147,14 +147,57 @@ def test_this_process_is_alive_by_its_own_lock_file_and_by_its_pid_alone() -> No
     assert judge(pid, written_at=began - 60, processes=processes) is OwnerVerdict.REUSED
 
 
-def test_a_zombie_owns_nothing_any_more() -> None:
+PROCESSES = [OsProcesses(), OsProcesses(proc=Path("/nowhere"))]
+"""The kernel's, and psutil's."""
+
+
+@pytest.mark.parametrize("processes", PROCESSES, ids=["proc", "psutil"])
+def test_a_zombie_owns_nothing_any_more(processes: OsProcesses) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
     assert child.stdout is not None
     child.stdout.read()  # it has closed its end
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert OsProcesses().start_time(child.pid) is None
+    assert processes.start_time(child.pid) is None
+    assert processes.start_moment(child.pid) is None
     child.stdout.close()
     child.wait()
+    assert processes.start_time(child.pid) is None
+
+
+def test_a_living_owner_that_the_kernel_hides_is_not_taken_for_dead(tmp_path: Path) -> None:
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self/stat").touch()
+    processes = OsProcesses(proc=tmp_path)
+    assert processes.start_time(os.getpid()) == 0
+    lock = Owner.current(OsProcesses(), "theirs").encode()
+    assert judge(lock, written_at=0.0, processes=processes) is OwnerVerdict.ALIVE
+
+
+def test_two_processes_have_two_numbers_and_each_keeps_its_own() -> None:
+    by_psutil = OsProcesses(proc=Path("/nowhere"))
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    numbers = {by_psutil.start_time(os.getpid()), by_psutil.start_time(child.pid)}
+    assert numbers == {by_psutil.start_time(os.getpid()), by_psutil.start_time(child.pid)}
+    child.communicate(b"\n")
+    assert len(numbers) == 2
+    assert all(number is not None and 0 < number < 2**53 for number in numbers)
+    moment, known = by_psutil.start_moment(os.getpid()), OsProcesses().start_moment(os.getpid())
+    assert moment is not None
+    assert known is not None
+    assert abs(moment - known) < 2
+
+
+def test_a_living_owner_keeps_its_lock_where_no_start_can_be_found_out() -> None:
+    def missing() -> None:
+        raise ImportError("psutil")
+
+    processes = OsProcesses(proc=Path("/nowhere"), psutil=missing)
+    lock = Owner.current(OsProcesses(), "theirs").encode()
+    assert judge(lock, written_at=0.0, processes=processes) is OwnerVerdict.ALIVE
+    assert judge(b"%d" % os.getpid(), written_at=0.0, processes=processes) is OwnerVerdict.ALIVE
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert judge(b"%d" % child.pid, written_at=0.0, processes=processes) is OwnerVerdict.DEAD
 
 
 # ------------------------------------------------------------------------------------ holding
@@ -221,7 +264,6 @@ def test_another_process_that_holds_it_is_waited_for_and_named(file: Path) -> No
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     try:
         assert holder.stdout is not None

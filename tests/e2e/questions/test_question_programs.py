@@ -15,6 +15,7 @@ import pytest
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
 from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
 from tests.support.mcp_processes import wait_until
+from tests.support.python_path import python_path
 from tests.support.signals import usual_signals
 
 ROOT = Path(__file__).parents[3]
@@ -53,7 +54,7 @@ def start(
         process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=cwd,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": python_path(ROOT)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -79,7 +80,7 @@ def cli(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "agentforge_sessions.entrypoints.cli", *arguments],
         check=False,
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": python_path(ROOT)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -151,6 +151,7 @@ def test_the_real_watcher_tells_without_the_poll(
     assert soonest(measure, 10) <= 10
 
 
+@pytest.mark.skipif(not is_available(), reason="this system has no inotify")
 def test_hundreds_of_waits_share_one_thread_and_all_are_told(base: Path) -> None:
     watcher = InotifyWatcher()
     rung: set[int] = set()
@@ -497,6 +498,7 @@ def test_nothing_is_watched_any_more_once_nobody_follows(base: Path) -> None:
     assert watcher.active == 0
 
 
+@pytest.mark.skipif(not is_available(), reason="this system has no inotify")
 @pytest.mark.anyio
 async def test_async_changes_are_reported_without_a_look(base: Path) -> None:
     sessions = QuestionSessions(base)

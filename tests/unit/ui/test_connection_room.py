@@ -17,6 +17,7 @@ import pytest
 
 from agentforge_sessions.entrypoints.connection_room import MAX_STRANGERS, ConnectionRoom
 from tests.support.page_address import PATIENCE_S, exchange, key_of
+from tests.support.python_path import python_path
 
 ROOT = Path(__file__).parents[3]
 PAGES = ("ui", "--port", "0", "--json")
@@ -32,7 +33,7 @@ def serving(folder: Path, *words: str) -> Iterator[str]:
         cwd=folder,
         env={
             **{name: os.environ[name] for name in kept if name in os.environ},
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": python_path(ROOT),
         },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

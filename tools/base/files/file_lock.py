@@ -112,6 +112,7 @@ class _PathLock:
         *,
         timeout_s: float = 10.0,
         follow: bool = False,
+        dir_fd: int | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -122,6 +123,7 @@ class _PathLock:
             path: What to lock.
             timeout_s: How long to wait for another owner, in seconds.
             follow: Whether `path` itself may be a symbolic link.
+            dir_fd: The open directory that a relative path starts from.
             monotonic: The clock of the time limit.
             sleep: Pauses between two attempts.
         """
@@ -129,6 +131,7 @@ class _PathLock:
         self.path = path
         self._timeout_s = timeout_s
         self._follow = follow
+        self._dir_fd = dir_fd
         self._monotonic = monotonic
         self._sleep = sleep
         self.fd = -1
@@ -156,7 +159,8 @@ class _PathLock:
         """Open the path and lock it; repeat while it is replaced in between."""
         fs, name = self._fs, str(self.path)
         while True:
-            fd = fs.open(name, self._flags & ~os.O_NOFOLLOW if self._follow else self._flags)
+            flags = self._flags & ~os.O_NOFOLLOW if self._follow else self._flags
+            fd = fs.open(name, flags, dir_fd=self._dir_fd)
             try:
                 locked = try_lock(fs, fd)
                 if locked and self._still_there(fd, name):
@@ -170,8 +174,8 @@ class _PathLock:
 
     def _still_there(self, fd: int, name: str) -> bool:
         if self._follow:
-            return os.path.samestat(self._fs.fstat(fd), os.stat(name))
-        return has_name(self._fs, fd, name)
+            return os.path.samestat(self._fs.fstat(fd), os.stat(name, dir_fd=self._dir_fd))
+        return has_name(self._fs, fd, name, dir_fd=self._dir_fd)
 
     def release(self) -> None:
         """Release the lock; does nothing when it is not held."""

@@ -7,21 +7,29 @@ its process, the boot of the kernel, the pid namespace and the machine.
 
 from __future__ import annotations
 
+import errno
+import importlib
 import json
 import os
 import socket
+from collections.abc import Callable
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from attrs import frozen
 
 MAX_LOCK_BYTES: Final = 4096
 _PROC: Final = Path("/proc")
+_Start = TypeVar("_Start", int, float)
 _REUSE_SLACK_S: Final = 2.0
 """How much younger than its own lock a process may seem: one of the two times is in ticks since a
 boot whose own time is known only to the second."""
+_UNKNOWN: Final = 0
+"""Stands for the start of a process that lives where no start can be found out."""
+_EXACT: Final = (1 << 53) - 1
+"""The largest number that every reader of JSON takes as it is."""
 
 
 class OwnerVerdict(StrEnum):
@@ -45,11 +53,17 @@ class Processes(Protocol):
     """The processes of a machine."""
 
     def start_time(self, pid: int) -> int | None:
-        """Return when a process started, in clock ticks since the boot; None if there is none."""
+        """Return a number that tells a process from a later one of its pid; None if there is none.
+
+        0 if it lives and no such number can be found out.
+        """
         ...
 
     def start_moment(self, pid: int) -> float | None:
-        """Return when a process started, in seconds since the epoch; None if there is none."""
+        """Return when a process started, in seconds since the epoch; None if there is none.
+
+        0 if it lives and its start can't be found out.
+        """
         ...
 
     @property
@@ -78,27 +92,72 @@ def _boot() -> str:
         return "unknown"
 
 
+def _lives(pid: int) -> bool:
+    """Return whether a process has a pid; a zombie does, too."""
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return error.errno != errno.ESRCH
+    except OverflowError:
+        return False
+    return True
+
+
+@frozen(kw_only=True)
 class OsProcesses:
-    """The processes of this machine, from /proc."""
+    """The processes of this machine, from /proc; where that is missing, by psutil.
+
+    Attributes:
+        proc: Where the kernel tells of processes.
+        psutil: Loads psutil.
+    """
+
+    _proc: Path = _PROC
+    _psutil: Callable[[], Any] = lambda: importlib.import_module("psutil")
 
     def start_time(self, pid: int) -> int | None:
-        """See `Processes`; field 22 of /proc/PID/stat, see proc_pid_stat(5)."""
+        """See `Processes`; field 22 of /proc/PID/stat, see proc_pid_stat(5).
+
+        By psutil it is a process's identity, made of its pid and its start: the time of the start
+        itself moves with the machine's clock.
+        """
         try:
-            content = (_PROC / str(pid) / "stat").read_bytes()
-        except OSError:
-            return None
+            content = (self._proc / str(pid) / "stat").read_bytes()
+        except OSError:  # of one that lives: hidden, or no descriptor is left to read it by
+            if self._tells():
+                return _UNKNOWN if _lives(pid) else None
+            return self._ask(pid, lambda process: hash(process) & _EXACT, _UNKNOWN)
         fields = content.rpartition(b")")[2].split()  # its name may contain spaces and parentheses
         if len(fields) < 20 or fields[0] in {b"Z", b"X"}:
             return None  # a zombie runs nothing
         return int(fields[19])
 
+    def _tells(self) -> bool:
+        return os.access(self._proc / "self/stat", os.R_OK)
+
+    def _ask(self, pid: int, start: Callable[[Any], _Start], unknown: _Start) -> _Start | None:
+        """Return what psutil knows of a living process's start."""
+        try:
+            psutil = self._psutil()
+        except ImportError:
+            return unknown if _lives(pid) else None
+        try:
+            process = psutil.Process(pid)
+            return None if process.status() == psutil.STATUS_ZOMBIE else start(process)
+        except psutil.NoSuchProcess:  # a zombie, too
+            return None
+        except psutil.Error:
+            return unknown
+
     def start_moment(self, pid: int) -> float | None:
         """See `Processes`."""
+        if not self._tells():
+            return self._ask(pid, lambda process: float(process.create_time()), float(_UNKNOWN))
         ticks = self.start_time(pid)
         if ticks is None:
             return None
         try:
-            lines = (_PROC / "stat").read_bytes().splitlines()
+            lines = (self._proc / "stat").read_bytes().splitlines()
         except OSError:
             return None
         for line in lines:
@@ -122,7 +181,8 @@ class Owner:
 
     Attributes:
         pid: Its pid, in its own pid namespace.
-        start_time: When it started, in clock ticks since the boot, or None where that is not known.
+        start_time: Tells it from a later process of its pid, see `Processes`; None where that is
+            not known.
         machine: Its machine's id, or None where that is not known.
         boot: The boot of its kernel.
         namespace: Its pid namespace.
@@ -229,7 +289,7 @@ def _judge_here(owner: Owner, processes: Processes) -> OwnerVerdict:
     start = processes.start_time(owner.pid)
     if start is None:
         return OwnerVerdict.DEAD
-    if owner.start_time is not None and start != owner.start_time:
+    if owner.start_time and start and start != owner.start_time:
         return OwnerVerdict.REUSED
     return OwnerVerdict.ALIVE
 

@@ -236,14 +236,15 @@ def _copy(fs: FileSystem, entry: Entry, target_fd: int) -> None:
 
 
 def _copy_content(source: int, target: int) -> None:
-    try:
-        while os.copy_file_range(source, target, _PIECE):
-            pass
-    except OSError as error:
-        if error.errno not in _NO_COPY:
-            raise
-    else:
-        return
+    if hasattr(os, "copy_file_range"):
+        try:
+            while os.copy_file_range(source, target, _PIECE):
+                pass
+        except OSError as error:
+            if error.errno not in _NO_COPY:
+                raise
+        else:
+            return
     while piece := os.read(source, _PIECE):
         view = memoryview(piece)
         while view:

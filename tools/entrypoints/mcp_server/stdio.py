@@ -42,6 +42,9 @@ MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 _READ_BYTES: Final = 64 * 1024
 _LAST_WORDS_S: Final = 2.0
 """How long a client may take to read the last answers, in seconds."""
+_LOOK_S: Final = 0.5
+"""How often to look whether the client has left, on a system that doesn't report it."""
+_LEFT: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
 _WRITE_BYTES: Final = 4096
 """How many bytes a ready pipe accepts without blocking (Linux, pipe(7): PIPE_BUF)."""
 
@@ -239,12 +242,18 @@ async def _send(fd: int, data: memoryview) -> None:
 
 async def _watch_hangup(fd: int, reading: anyio.CancelScope) -> None:
     """Stop reading once the client closes its reading end, without having to write."""
-    with select.epoll() as poller:
-        try:
-            poller.register(fd, 0)  # only EPOLLERR and EPOLLHUP, which are always reported
-        except PermissionError:
-            return  # a regular file has no reader to lose
-        await anyio.wait_readable(poller.fileno())
+    if hasattr(select, "epoll"):
+        with select.epoll() as poller:
+            try:
+                poller.register(fd, 0)  # only EPOLLERR and EPOLLHUP, which are always reported
+            except PermissionError:
+                return  # a regular file has no reader to lose
+            await anyio.wait_readable(poller.fileno())
+    else:
+        look = select.poll()
+        look.register(fd, select.POLLOUT)  # macOS reports no end to who asks for nothing
+        while not any(found & _LEFT for _, found in look.poll(0)):
+            await anyio.sleep(_LOOK_S)
     _log.warning("mcp.client_left", how="closed its reading end")
     reading.cancel()
 

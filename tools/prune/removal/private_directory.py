@@ -110,7 +110,8 @@ class PrivateDirectory:
             # By the root's descriptor: the path may have been swapped since it was opened.
             self._lock = DirectoryLock(
                 fs,
-                Path(f"/proc/self/fd/{root_fd}") / PRIVATE,
+                Path(PRIVATE),
+                dir_fd=root_fd,
                 timeout_s=timeout_s,
                 monotonic=outside.monotonic,
                 sleep=outside.sleep,

@@ -117,7 +117,7 @@ def batch_size(guards: int = 0, *, at_once: int = 1, largest: int = 1024) -> int
     if soft == resource.RLIM_INFINITY:
         return largest
     try:
-        taken = len(os.listdir("/proc/self/fd"))
+        taken = len(os.listdir("/dev/fd"))
     except OSError:
         taken = soft // 2
     return max(1, min(largest, (soft - taken) // (2 * at_once * (1 + guards))))

@@ -181,7 +181,7 @@ class _InotifyThread:
         self._lock = threading.Lock()
         self._inotify = Inotify()
         try:
-            self._end_fd = os.eventfd(0, os.EFD_CLOEXEC)
+            self._end_fd, self._ending_fd = os.pipe()
         except BaseException:
             self._inotify.close()
             raise
@@ -215,12 +215,13 @@ class _InotifyThread:
 
     def end(self) -> None:
         """End the thread, which closes everything."""
-        os.eventfd_write(self._end_fd, 1)
+        os.write(self._ending_fd, b"x")
 
     def abandon(self) -> None:
         """Close the descriptors if no thread does: it never ran, or only in a fork's parent."""
         self._inotify.close()
         os.close(self._end_fd)
+        os.close(self._ending_fd)
 
     def _run(self) -> None:
         try:
@@ -228,8 +229,7 @@ class _InotifyThread:
                 self._pass_on(self._inotify.read())
         finally:
             with self._lock:
-                self._inotify.close()
-                os.close(self._end_fd)
+                self.abandon()
 
     def _pass_on(self, changes: Iterable[FolderEvent]) -> None:
         with self._lock:

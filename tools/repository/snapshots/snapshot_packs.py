@@ -113,7 +113,7 @@ def fetch_packs(
             with aside.open("x+b") as file:
                 pack.write(file)
                 file.flush()
-                os.fsync(file.fileno())
+                repository.fs.fsync(file.fileno())
             take_pack(locked, aside, pack.name)
         finally:
             aside.unlink(missing_ok=True)

@@ -433,7 +433,7 @@ class Snapshots:
                 try:
                     with pack.open("xb") as file:
                         write_pack(locked, copied, shared, file)
-                        os.fsync(file.fileno())
+                        target.fs.fsync(file.fileno())
                     take_pack(theirs, pack, target.token())
                 finally:
                     pack.unlink(missing_ok=True)

@@ -13,7 +13,6 @@ a memory and restoring it belong together.
 
 # No deferred annotations here: as strings, each field's would have to be compiled.
 
-import fcntl
 import mmap
 import os
 import re
@@ -21,6 +20,7 @@ import threading
 from typing import Final, NamedTuple, Self
 
 from ...base.event_log import get_logger
+from ...base.files.linux_calls import memory_file, seal
 from .engine import native
 from .engine.engine import Instance
 
@@ -49,7 +49,6 @@ PIECE: Final = 1 << 16
 """Size of the pieces in which the memory is examined, in bytes."""
 
 _ZEROS: Final = bytes(PIECE)
-_SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
 
 _log = get_logger("agentforge.sandbox")
 
@@ -114,11 +113,11 @@ class _Plan:
             at = start + length
         if not hot:
             return cls(size, written.count(1), None, (), tuple(cold))
-        fd = os.memfd_create("sandbox-template-hot", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        fd = memory_file("sandbox-template-hot")
         at = 0
         for start, length in hot:
             at += os.pwrite(fd, os.pread(template, length, start), at)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+        seal(fd)
         return cls(size, written.count(1), fd, hot, tuple(cold))
 
     def apply(self, base: int, own: bytes | None) -> None:
@@ -196,14 +195,14 @@ class TemplateImage(NamedTuple):
         memory.refresh()
         size = memory.known
         data = set()
-        fd = os.memfd_create("sandbox-template", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        fd = memory_file("sandbox-template")
         os.ftruncate(fd, size)
         for at in range(0, size, PIECE):  # all-zero pieces become holes
             piece = memory.view(at, min(PIECE, size - at)).tobytes()
             if piece != _ZEROS[: len(piece)]:
                 os.pwrite(fd, piece, at)
                 data.add(at)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+        seal(fd)
         return cls(fd=fd, size=size, data=frozenset(data))
 
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ...base.files.linux_calls import memory_file
 from ..compiled.compiled_module import ready_module
 from ..compiled.private_cache import is_checked, note_checked, stamp_of
 from ..errors import SandboxUnavailable
@@ -313,7 +314,7 @@ def _prepare(program: Program, archive: Archive, cache: Path | None, name: str) 
 
 def _without_a_name(data: bytes) -> int:
     """Return an in-memory file with this content."""
-    fd = os.memfd_create("sandbox-library", os.MFD_CLOEXEC)
+    fd = memory_file("sandbox-library")
     with open(fd, "wb", closefd=False) as file:
         file.write(data)
     return fd

@@ -26,6 +26,12 @@ PATIENCE_SECONDS: Final = 0.02
 """The longest an execution waits for others, and the longest one counts as quick."""
 
 
+def _usable_processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class Admission:
     """Makes quick executions wait for each other rather than compete.
 
@@ -50,7 +56,7 @@ class Admission:
         patience_s: float = PATIENCE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.most: Final = len(os.sched_getaffinity(0)) if most is None else most
+        self.most: Final = _usable_processors() if most is None else most
         self._patience_s = patience_s
         self._clock = clock
         self._lock = threading.Lock()

@@ -12,6 +12,7 @@ import errno
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Literal, NamedTuple, Self
 
 MARK_ATTRIBUTE: Final = "user.agentforge.execution"
@@ -104,20 +105,20 @@ class UsageCounter:
 
     def _leave_mark(self, root: int) -> None:
         self._marked = True
+        self._mark = None
         mark = os.urandom(8)
-        try:
-            os.setxattr(root, MARK_ATTRIBUTE, mark)
-        except (OSError, AttributeError):
-            self._mark = None
-        else:
-            self._mark = mark
+        with suppress(OSError):
+            if hasattr(os, "setxattr"):
+                os.setxattr(root, MARK_ATTRIBUTE, mark)
+                self._mark = mark
 
 
 def _read_mark(root: int) -> bytes | None:
-    try:
-        return os.getxattr(root, MARK_ATTRIBUTE)
-    except (OSError, AttributeError):
-        return None
+    with suppress(OSError):
+        if hasattr(os, "getxattr"):
+            mark: bytes = os.getxattr(root, MARK_ATTRIBUTE)
+            return mark
+    return None
 
 
 _MAX_COUNTERS: Final = 4096

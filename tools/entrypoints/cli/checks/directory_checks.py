@@ -59,6 +59,8 @@ def check_durability(base: Path) -> Finding:
     """Check that a file can be written, synced, renamed and removed at the base."""
     if not base.is_dir():
         return ok("not tried: the base is not there yet")
+    from ....base.files import OsFileSystem
+
     name = f".doctor-{secrets.token_hex(6)}"
     step = "open the directory"
     try:
@@ -71,11 +73,11 @@ def check_durability(base: Path) -> Finding:
                 step = "write"
                 os.write(fd, b"doctor\n")
                 step = "fsync the file"
-                os.fsync(fd)
+                OsFileSystem.fsync(fd)
                 step = "rename"
                 os.rename(name, f"{name}-2", src_dir_fd=directory, dst_dir_fd=directory)
                 step = "fsync the directory"
-                os.fsync(directory)
+                OsFileSystem.fsync(directory)
             finally:
                 os.close(fd)
                 for left in (name, f"{name}-2"):
@@ -134,7 +136,8 @@ def check_file_system(base: Path, mounts: str | None = None) -> Finding:
     """Check that the base's file system preserves synced data."""
     where = _nearest(base)
     if mounts is None:
-        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+        table = Path("/proc/self/mountinfo")  # macOS has none: the kind is unknown there
+        mounts = table.read_text(encoding="utf-8", errors="replace") if table.exists() else ""
     kind = _kind_of(where, mounts)
     if kind in _VOLATILE:
         return warn(f"{kind}: sessions are lost after a restart", "Choose a disk: --base.")

@@ -29,6 +29,14 @@ STOP_S: Final = 3
 """How long connections may take to end when the server stops, in seconds."""
 _DEAD_PEER_S: Final = 30
 """After how many seconds a peer that answers no packet counts as dead."""
+_DEAD_PEER: Final = {
+    "TCP_KEEPIDLE": _DEAD_PEER_S // 3,
+    "TCP_KEEPALIVE": _DEAD_PEER_S // 3,  # macOS's name of the first
+    "TCP_KEEPINTVL": _DEAD_PEER_S // 3,
+    "TCP_KEEPCNT": 2,
+    "TCP_USER_TIMEOUT": _DEAD_PEER_S * 1000,
+}
+"""The options by which a dead peer is noticed; no system has all of them."""
 _SHOWN_CHARS: Final = 200
 
 _log = get_logger("agentforge.mcp")
@@ -141,10 +149,9 @@ def listening(settings: HttpSettings) -> Iterator[socket.socket]:
             listener = opened.enter_context(socket.socket(family, kind, protocol))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _DEAD_PEER_S // 3)
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _DEAD_PEER_S // 3)
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 2)
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_PEER_S * 1000)
+            for option, value in _DEAD_PEER.items():
+                if hasattr(socket, option):
+                    listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
             listener.bind(address)
             listener.listen(128)
         except OSError as error:

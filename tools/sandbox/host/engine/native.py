@@ -14,10 +14,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from ....base.files.linux_calls import process_descriptor
+
 RESOLVE_NO_MAGICLINKS: Final = 0x02
 RESOLVE_NO_SYMLINKS: Final = 0x04
 RESOLVE_BENEATH: Final = 0x08
 
+O_PATH: Final[int] = getattr(os, "O_PATH", 0)
 _OPENAT2: Final = 437  # same on every architecture: added after numbers were unified
 _MADV_DONTNEED: Final = 4
 _PROCESS_MADVISE: Final = 440  # the same on every architecture
@@ -164,7 +167,7 @@ def _own_process(pid: int) -> int | None:
     forked child.
     """
     try:
-        fd = os.pidfd_open(pid)
+        fd = process_descriptor(pid)
     except OSError:
         return None
     with mmap.mmap(-1, mmap.PAGESIZE) as page:

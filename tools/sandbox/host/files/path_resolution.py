@@ -25,7 +25,7 @@ from .upkeep import Upkeep
 MAX_LINKS: Final = 40
 """The most links followed on one path; the kernel's limit."""
 
-_DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY: Final = native.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BENEATH: Final = native.RESOLVE_BENEATH | native.RESOLVE_NO_SYMLINKS | native.RESOLVE_NO_MAGICLINKS
 _HIDDEN: Final = HIDDEN_NAME.encode()
 _OF_THE_LINK: Final = frozenset(
@@ -214,7 +214,7 @@ class PathResolver:
         """Open the directory at a plain path; return None if it must be walked by component."""
         try:
             return self.calls.openat2(
-                start.directory, b"/".join(parts), os.O_PATH | os.O_DIRECTORY, _BENEATH
+                start.directory, b"/".join(parts), native.O_PATH | os.O_DIRECTORY, _BENEATH
             )
         except OSError as error:
             if error.errno in (errno.ENOSYS, errno.EPERM):

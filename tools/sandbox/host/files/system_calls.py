@@ -5,7 +5,9 @@ Paths are bytes, relative to a descriptor of a directory; no call follows a link
 
 from __future__ import annotations
 
+import errno
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Final
@@ -41,7 +43,9 @@ class SystemCalls:
     @staticmethod
     def sendfile(target: int, source: int, count: int) -> int:
         """Copy from the source's current offset to the target's."""
-        return os.sendfile(target, source, None, count)
+        if sys.platform == "linux":
+            return os.sendfile(target, source, None, count)
+        raise OSError(errno.ENOSYS, "a sandbox needs Linux")
 
     @staticmethod
     def futimens(fd: int, times: tuple[int, int]) -> None:
