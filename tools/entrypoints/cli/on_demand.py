@@ -47,7 +47,7 @@ class ListedCommand(NamedTuple):
     Attributes:
         target: Its function or group, as `module:attribute`.
         text: Its help.
-        panel: The heading that it stands under.
+        panel: The heading above it in the help.
     """
 
     target: str
@@ -137,7 +137,7 @@ class GroupOnDemand(TyperGroup):
             for heading, rows in panels.items():
                 for name, text in rows:
                     formatter.write(f"  {heading:<{wide}}{name:<{most}}{text}\n")
-                    heading = ""  # noqa: PLW2901 (it stands beside the first)
+                    heading = ""  # noqa: PLW2901 (beside the first command alone)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first word names.
