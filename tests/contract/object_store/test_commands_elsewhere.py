@@ -91,9 +91,7 @@ def begun(machine: Machine, checkout: Path) -> str:
 def test_a_worker_of_the_fleet_has_the_files_of_the_last_checkpoint(
     machines: Machines, tmp_path: Path, database: Database, objects: str
 ) -> None:
-    session_id = begun(
-        machines("worker"), new_checkout(tmp_path / "theirs", {"README": "one\n"})
-    )
+    session_id = begun(machines("worker"), new_checkout(tmp_path / "theirs", {"README": "one\n"}))
     (tmp_path / "theirs").rename(tmp_path / "mine")
     runners = SessionRunners(database.url, tmp_path / "fleet", objects=objects)
     manager = runners.manager_of(session_id, 1)
