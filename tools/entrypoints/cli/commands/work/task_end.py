@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import frozen
 
 from ..... import harness
+from .....harness.domain.history_events import PhaseSucceeded
 from .....repository.apply.apply import continue_apply
 from .....repository.apply.apply_errors import UnfinishedApply
 from .....repository.apply.apply_plan import ApplyOptions
@@ -89,12 +90,15 @@ class TaskEnd:
         found = manager.diff(None, None, patch=False)
         applied = _applied_before(cli, session) if again else None
         gate = _workflow_of(cli, session).phases[-1].agents_gate
-        unasked = self.branch is not None or (self.yes and gate.command is not None)
+        still_failing = _still_failing(session)
+        passed = gate.command is not None and not still_failing
+        unasked = self.branch is not None or (self.yes and passed)
         wants = found.files and unasked and applied is None
         if not cli.output.json:
             cli.output.line()
             show_stat(cli, found)
-            cli.output.line(f"{_judged(gate, session)} {_cost(session)}")
+            judged = _judged(gate, session, still_failing=still_failing)
+            cli.output.line(f"{judged} {_cost(session)}")
         if wants:
             applied = self._apply(cli, session)
         elif found.files and applied is None and cli.output.can_ask():
@@ -157,12 +161,21 @@ def _workflow_of(cli: Cli, session: harness.SessionContext) -> Workflow:
     return Job.of_session(cli.store(), session.session_id).workflow
 
 
-def _judged(gate: Gate, session: harness.SessionContext) -> str:
+def _judged(gate: Gate, session: harness.SessionContext, *, still_failing: int) -> str:
     """Return what judged a complete session's result, in a sentence."""
     tries = counted_of(session.attempt_number, "try", "tries")
     if gate.command is None:
         return f"Unchecked: no command judged it ({tries})."
-    return f"The check passed after {tries}: {gate.command}."
+    but = f", but {counted_of(still_failing, 'test')} failed as before" if still_failing else ""
+    return f"The check passed after {tries}{but}: {gate.command}."
+
+
+def _still_failing(session: harness.SessionContext) -> int:
+    """Return how many tests failed when the result was judged, as they had on the base."""
+    for entry in reversed(session.history):
+        if isinstance(event := entry.event, PhaseSucceeded):
+            return 0 if event.verdict is None else event.verdict.counts.get("failed", 0)
+    return 0
 
 
 def _cost(session: harness.SessionContext) -> str:
