@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import frozen
+from attrs import define, field
 
 from ..... import harness
 from .....harness.domain.history_events import PhaseSucceeded
@@ -18,14 +18,16 @@ from .....workflows.run.progress import phases_passed, time_spent
 from .....workflows.workflow import Gate, Workflow
 from ...context import Cli
 from ...output.documents import selected, state_document
-from ...output.errors import CheckUnusable
+from ...output.errors import CheckUnusable, Declined
 from ...output.text import counted_of, duration_text
+from ...running.run_session import Special
 from ...running.running import run_details, write_failure
 from ..session.bring_home import applied_document, colored, show_applied, show_stat
 
 if TYPE_CHECKING:
     from .....repository.apply.applied import Applied
     from .....workflows import RunOutcome
+    from ...output.output import Output
     from ...output.progress import RunView
 
 CONTINUE: Final = ("do", "--continue")
@@ -33,17 +35,42 @@ CONTINUE: Final = ("do", "--continue")
 _QUESTION: Final = "Apply? [y]es, [n]o, [d]iff, [k]eep for later:"
 
 
-@frozen(kw_only=True)
+@define(kw_only=True)
 class TaskEnd:
     """Shows what a task came to, and applies it if the person says so.
 
     Attributes:
         yes: Whether to apply it without a question.
         branch: The new branch to commit it on, or None.
+        view: The view of the run, once there is one.
     """
 
     yes: bool
     branch: str | None
+    view: RunView | None = field(default=None, init=False)
+
+    def special(self, cli: Cli) -> Special:
+        """Return what the command does in its own way: its end, and a check that fails already."""
+
+        def begin(view: RunView) -> None:
+            self.view, view.resume = view, CONTINUE
+            view.on_failing_base = lambda said: self._ask(cli.output, view, said)
+
+        return Special(begin, self.of_run)
+
+    def _ask(self, output: Output, view: RunView, said: str) -> None:
+        """Ask whether the task goes on although the check fails already.
+
+        Raises:
+            Declined: It does not.
+        """
+        if self.yes or not output.can_ask():
+            output.remark(f"The check fails already, and the task goes on. {said}")
+            return
+        with view.aside():
+            output.remark(said)
+            if output.choose("The check fails already. Go on? [y]es, [n]o:", "yn") == "n":
+                raise Declined
 
     def of_run(
         self, cli: Cli, manager: harness.SessionManager, view: RunView, outcome: RunOutcome
