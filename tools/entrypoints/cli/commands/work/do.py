@@ -188,7 +188,6 @@ def _go_on(
         cli,
         act,
         wait=not agent.no_wait,
-        workflow=work.workflow,
         special=end.special(cli),
     )
 
