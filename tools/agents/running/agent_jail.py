@@ -26,6 +26,7 @@ from attrs import evolve
 from ...base.files import OsFileSystem
 from ...base.files.filesystem import DIRECTORY_FLAGS
 from ...base.files.safe_path import Missing, directory_beneath
+from ...base.listening import listening
 from ...harness.session_ports import SessionPlaces
 from ...workflows.agents.port import (
     AgentAnswer,
@@ -38,6 +39,7 @@ from ...workflows.agents.port import (
     AgentUnavailable,
 )
 from ...workflows.gate_port import GateUnavailable
+from .activity import Activity
 from .agent_command import AgentStates, editing_command, filled_words, keeps_state, words_faults
 from .command import DEFAULT_TIMEOUT_S, call_variables
 from .edited_workspace import change_between, look_at
@@ -215,13 +217,14 @@ class JailedAgent:
             state=f"{seen}/{GIT}/{STATE}",
             continued=continued,
         )
-        return walls.run(
-            ["sh", BEGIN, *words],
-            workspace=folder,
-            stdin=prompt,
-            environment={**self._given(), **call_variables(request)},
-            deadline_s=self._timeout_s,
-        )
+        with listening(Activity(request.tell).feed):
+            return walls.run(
+                ["sh", BEGIN, *words],
+                workspace=folder,
+                stdin=prompt,
+                environment={**self._given(), **call_variables(request)},
+                deadline_s=self._timeout_s,
+            )
 
     def _said(self, result: JailResult) -> str:
         """Return the output of a run that ended well; raise the error of any other."""
