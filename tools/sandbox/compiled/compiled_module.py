@@ -133,7 +133,7 @@ def _loaded(engine: Engine, fd: int) -> Module:
 def compile_module(
     engine: Engine, files: InterpreterFiles, cache: Path | None, *, locked: bool
 ) -> Module:
-    """Compile the module and cache it if possible.
+    """Compile the module and cache it if possible; the optimised one replaces the baseline's.
 
     Args:
         engine: Compiles and runs it.
@@ -148,7 +148,11 @@ def compile_module(
     module = engine.compile(files.module())
     if cache is not None and name is not None:
         with engine.serialized(module) as code:
-            keep(cache, name, lambda writer: writer.write_chunks([code]), locked=locked)
+            kept = keep(cache, name, lambda writer: writer.write_chunks([code]), locked=locked)
+        if kept and engine.metered:
+            other = compiled_name(files.digests, baseline=True) or name
+            with contextlib.suppress(OSError):  # it takes disk only; who has it mapped keeps it
+                (cache / other).unlink(missing_ok=True)
     return module
 
 
