@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 from wasmtime import wat2wasm
 
 from agentforge_sessions.sandbox.compiled import background
@@ -226,6 +227,18 @@ def test_processes_that_find_nothing_together_compile_once(
     assert baseline(cache, files).exists()
 
 
+def test_who_waited_for_the_baseline_takes_the_optimised_one_that_came_meanwhile(
+    files: InterpreterFiles, cache: Path
+) -> None:
+    with capture_logs() as logged, ThreadPoolExecutor() as threads:
+        with making(cache, BASELINE):
+            waiting = threads.submit(ready_module, files, cache, metered=False)
+            wait_until(lambda: any(one["event"] == "runtime.waiting" for one in logged))
+            compile_module(the_engine(), files, cache, locked=False)
+        assert waiting.result()[0] is the_engine()
+    assert not baseline(cache, files).exists()
+
+
 def test_a_result_that_cannot_be_kept_is_used_all_the_same(
     files: InterpreterFiles, cache: Path, full_disk: None
 ) -> None:
@@ -369,15 +382,18 @@ def test_a_module_that_cannot_be_compiled_is_said(
     assert MODULE in attempts(cache, optimised(cache, files).name).reason
 
 
-@pytest.mark.parametrize("why", ["turned off", "no right to write"])
+@pytest.mark.parametrize("why", ["turned off", "no right to write", "no Python", "frozen"])
 def test_nothing_is_started(
     files: InterpreterFiles, cache: Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     if why == "turned off":
         monkeypatch.setenv(BACKGROUND_VARIABLE, "0")
-        assert not optimise_later(cache, files)
-    else:
-        assert not optimise_later(cache / "missing", files)
+    if why == "no Python":
+        monkeypatch.setattr(sys, "executable", "")
+    if why == "frozen":
+        monkeypatch.setattr(sys, "frozen", True, raising=False)
+    place = cache / "missing" if why == "no right to write" else cache
+    assert not optimise_later(place, files)
     assert os.listdir(cache) == []
 
 

@@ -84,17 +84,24 @@ def ready_module(
         return engine, module
     if not metered and has_baseline():
         baseline = the_baseline_engine()
+        module = load_compiled(baseline, files, cache)
+        if module is not None:
+            return baseline, module
         try:
-            return baseline, load_compiled(baseline, files, cache) or _made(baseline, files, cache)
+            return _made(baseline, files, cache)
         except EngineUnavailable as error:  # a processor that it does not know
             _log.warning("runtime.no_baseline", reason=error.reason)
-    return engine, _made(engine, files, cache)
+    return _made(engine, files, cache)
 
 
-def _made(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module:
+def _made(engine: Engine, files: InterpreterFiles, cache: Path | None) -> tuple[Engine, Module]:
+    """Compile the module, unless another process has done so meanwhile, even with optimisation."""
     with making(cache, COMPILING if engine.metered else BASELINE) as locked:
-        module = load_compiled(engine, files, cache)
-        return module or compile_module(engine, files, cache, locked=locked)
+        for each in dict.fromkeys((the_engine(), engine)):
+            module = load_compiled(each, files, cache)
+            if module is not None:
+                return each, module
+        return engine, compile_module(engine, files, cache, locked=locked)
 
 
 def load_compiled(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module | None:
