@@ -155,8 +155,8 @@ def compile_module(
     module = engine.compile(files.module())
     if cache is not None and name is not None:
         with engine.serialized(module) as code:
-            kept = keep(cache, name, lambda writer: writer.write_chunks([code]), locked=locked)
-        if kept and engine.metered:
+            done = keep(cache, name, lambda writer: writer.write_chunks([code]), locked=locked)
+        if done and engine.metered:
             other = compiled_name(files.digests, baseline=True) or name
             with contextlib.suppress(OSError):  # it takes disk only; who has it mapped keeps it
                 (cache / other).unlink(missing_ok=True)
