@@ -51,7 +51,7 @@ BLOCKS: Final = [block for page in readers_pages() for block in blocks_of(page)]
 RUN: Final = [one for one in BLOCKS if one.language in ("sh", "python") and not one.not_run]
 DATA: Final = [one for one in BLOCKS if one.language in ("yaml", "toml", "json")]
 NOT_RUN: Final = ("console", "text", "ini", "markdown")
-MOST_NOT_RUN: Final = 25
+MOST_NOT_RUN: Final = 30
 WARM: Final = (
     "agentforge_sessions.entrypoints.cli.main",
     "agentforge_sessions.wiring.bootstrap",
@@ -333,8 +333,8 @@ def test_every_block_says_what_it_is() -> None:
 
 
 def test_few_blocks_do_not_run() -> None:
-    assert len([one for one in BLOCKS if one.not_run]) <= MOST_NOT_RUN
-    first = {}
-    for block in RUN:
-        first.setdefault(block.page, block)
+    """They show what is printed, or need a server, an agent of one's own, or the system."""
+    shown = [one for one in BLOCKS if one.language in NOT_RUN or one.not_run]
+    assert len(shown) <= MOST_NOT_RUN
+    first = {one.page: one for one in reversed(RUN)}
     assert [one.name for one in first.values() if one.continues] == []
