@@ -42,10 +42,10 @@ BROWSER := tests/e2e/ui
 
 # Examples and the wheel, tried from outside: other frameworks and projects of an index take part in it.
 EXAMPLES := tests/contract/bridges tests/e2e/test_bridges.py tests/e2e/projects \
-	tests/e2e/test_repository_example.py tests/e2e/test_example_scripts.py tests/e2e/test_async_document.py \
+	tests/e2e/test_repository_example.py tests/e2e/test_example_scripts.py \
 	tests/e2e/test_traced_run.py \
 	tests/e2e/test_langgraph_example.py tests/e2e/test_openai_agents_example.py \
-	tests/e2e/test_embedding_document.py tests/e2e/test_first_day.py tests/e2e/test_documents_site.py \
+	tests/e2e/test_document_blocks.py tests/e2e/test_documents_site.py \
 	tests/e2e/test_installed_package.py tests/real_work
 
 # Hundreds of processes of ours are started in the tests; each would compile all it imports anew
@@ -166,7 +166,7 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 		tests/crash tests/property tests/security tests/faults tests/corpus tests/real_work \
 		tests/scenarios/repositories tests/scenarios/fleet tests/e2e/projects \
 		tests/contract/postgres tests/contract/sandbox tests/e2e/mcp_server tests/e2e/gates tests/e2e/cli \
-		tests/e2e/test_example_scripts.py tests/e2e/test_embedding_document.py tests/e2e/test_bridges.py \
+		tests/e2e/test_example_scripts.py tests/e2e/test_bridges.py \
 		tests/unit/harness/test_session_format.py tests/unit/harness/test_session_json.py \
 		tests/unit/workflows/test_workflow_document.py tests/unit/workflows/test_crash_windows.py \
 		tests/unit/workflows/test_editing_in_place.py tests/unit/workflows/test_run_on_many_machines.py \

@@ -2,7 +2,7 @@
 
     python -m benchmarks.prune [--quick] [--json] [--check] [--dir DIRECTORY] [--peers DIRECTORY]
 
-docs/performance-prune.md says what the rows are, and what they were.
+docs/measurements/prune.md says what the rows are, and what they were.
 """
 
 from __future__ import annotations

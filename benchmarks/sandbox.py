@@ -2,8 +2,8 @@
 
     python -m benchmarks.sandbox [--quick] [--json] [--check] [--peers DIRECTORY]
 
-Each candidate is driven by a process of its own, which takes the times. docs/performance-sandbox.md
-says what the rows are, and what they were.
+Each candidate is driven by a process of its own, which takes the times. The rows and results are
+in docs/measurements/sandbox.md.
 """
 
 from __future__ import annotations

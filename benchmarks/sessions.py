@@ -2,7 +2,7 @@
 
     python -m benchmarks.sessions [--quick] [--json] [--check] [--dir DIRECTORY]
 
-benchmarks/README.md says what the rows are; docs/performance.md what they were.
+benchmarks/README.md says what the rows are; docs/measurements/sessions.md what they were.
 """
 
 from __future__ import annotations

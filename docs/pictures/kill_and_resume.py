@@ -45,10 +45,11 @@ _KILLED_AT: Final = "[2/4] green: agent answered"
 _TRIES: Final = 3
 """A machine that stands still between the line and the kill lets the worker go on by a step."""
 _ID: Final = "session_20260301_091500_482913"
+_LABEL: Final = "agentforge: a worker is killed, and the next one goes on"
 # What rich makes, without the fonts that it would have a page fetch from elsewhere.
 _FORMAT: Final = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg"
-  role="img" aria-label="agentforge: a worker is killed, and the next one goes on">
+  role="img" aria-label="LABEL">
 <style>
 .{unique_id}-matrix {{
   font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace;
@@ -129,7 +130,7 @@ def _made_equal(text: str, session: str) -> str:
     return re.sub(r" \(\d+\.\d\d s\)", "", text) + "\n "
 
 
-def picture_of(text: str) -> str:
+def picture_of(text: str, label: str = _LABEL, unique_id: str = "run") -> str:
     """Return a terminal with a text as SVG."""
     console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True)
     for line in text.splitlines():
@@ -137,7 +138,8 @@ def picture_of(text: str) -> str:
         for pattern, style in _STYLES.items():
             shown.highlight_regex(pattern, style)
         console.print(shown, no_wrap=True, crop=True)
-    drawn = console.export_svg(title="agentforge", code_format=_FORMAT, unique_id="run")
+    form = _FORMAT.replace("LABEL", label)
+    drawn = console.export_svg(title="agentforge", code_format=form, unique_id=unique_id)
     return "\n".join(line.rstrip() for line in drawn.splitlines()) + "\n"
 
 

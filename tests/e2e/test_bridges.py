@@ -1,18 +1,13 @@
-"""Graphs and conversations on our sessions, in processes that are killed, and on the command line.
-
-What docs/langgraph.md and docs/openai-agents.md show runs here as it stands there.
-"""
+"""Graphs and conversations on our sessions, in killed processes, and on the command line."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -161,19 +156,3 @@ def test_the_adk_example_goes_on_in_another_process(base: Path, tmp_path: Path) 
         )
         said.append(done.stdout)
     assert said == ["Hello. (1 turns)\n", "You began with: My name is Ada. (2 turns)\n"]
-
-
-def blocks(document: str) -> list[str]:
-    text = (ROOT / "docs" / document).read_text(encoding="utf-8")
-    return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-
-
-@pytest.mark.parametrize("document", ["langgraph.md", "openai-agents.md"])
-def test_what_the_documents_show_runs_as_it_stands_there(
-    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {}
-    for code in blocks(document):
-        exec(compile(code, document, "exec", dont_inherit=True), names)
-    assert len(SessionManager(tmp_path / ".agentforge" / "sessions").store.list_sessions()) >= 1

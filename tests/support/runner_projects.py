@@ -39,6 +39,7 @@ class RunnerProject:
         tries: What an agent writes: two that are wrong, and one that is right.
         npm: The package of npm, pinned.
         pip: The package of PyPI, pinned, for a virtual environment of the project.
+        source: Where its imports begin, which the environment names as `pip install -e` does.
         is_told: Whether `init` knows what is read, and not the person alone.
         caches: What the runner itself leaves in a checkout: the beginnings of paths.
     """
@@ -53,6 +54,7 @@ class RunnerProject:
     tries: tuple[str, str, str]
     npm: str | None = None
     pip: str | None = None
+    source: str = ""
     is_told: bool = True
     caches: tuple[str, ...] = ()
 
@@ -72,6 +74,8 @@ class RunnerProject:
             _run([sys.executable, "-m", "venv", "--without-pip", str(folder / ".venv")])
             where = ["--python", str(folder / ".venv/bin/python")]
             _pip(*where, "install", "--no-index", "--find-links", str(wheels), self.pip)
+            for packages in (folder / ".venv").glob("lib/python3*/site-packages"):
+                (packages / "own.pth").write_text(f"{folder / self.source}\n")
         return folder
 
 
@@ -183,7 +187,9 @@ def _script(
     )
 
 
-def _python(host: str, check: tuple[str, str], *, pip: str | None = None) -> RunnerProject:
+def _python(
+    host: str, check: tuple[str, str], *, pip: str | None = None, source: str = ""
+) -> RunnerProject:
     """Return a project of Python, with tests that both runners understand."""
 
     def tests(name: str, call: str, value: int) -> str:
@@ -193,21 +199,20 @@ def _python(host: str, check: tuple[str, str], *, pip: str | None = None) -> Run
             f"    def test_{name}(self):\n        self.assertEqual({call}, {value})\n"
         )
 
-    needs = {} if pip is None else {"requirements-dev.txt": f"{pip}\n"}
     return RunnerProject(
         needs=("python3",),
         files={
             "setup.cfg": "[metadata]\nname = x\n",
-            "add.py": "def add(a, b):\n    return a + b\n",
+            f"{source}add.py": "def add(a, b):\n    return a + b\n",
             "tests/__init__.py": "",
             "tests/test_add.py": tests("add", "add(1, 2)", 3),
             ".gitignore": ".venv/\n__pycache__/\n.pytest_cache/\n",
-            **needs,
+            **({} if pip is None else {"requirements-dev.txt": f"{pip}\n"}),
         },
         host=host,
         test=check[0],
         check=check,
-        feature=("double.py", "tests/test_double.py"),
+        feature=(f"{source}double.py", "tests/test_double.py"),
         tests=tests("double", "double(4)", 8),
         tries=(
             "def double(a):\n",
@@ -215,7 +220,8 @@ def _python(host: str, check: tuple[str, str], *, pip: str | None = None) -> Run
             "def double(a):\n    return a + a\n",
         ),
         pip=pip,
-        caches=("__pycache__", "tests/__pycache__", ".pytest_cache"),
+        source=source,
+        caches=(f"{source}__pycache__", "tests/__pycache__", ".pytest_cache"),
     )
 
 
@@ -314,11 +320,12 @@ _TAP: Final = """\
 \tfor one in test/*.c; do $(CC) -o build/one $$one && build/one && echo ok - $$one || \\
 \t{ echo not ok - $$one; bad=1; }; done; exit $$bad
 """
+_PYTEST: Final = (".venv/bin/pytest -q", ("pytest -q", "junit"))
 _VITEST: Final = (f"npm test -- --run --reporter=junit --outputFile={_REPORT}", "junit")
 _JEST: Final = ("npm test -- --watchAll=false", "exit-code")
 _VITE_CACHES: Final = ("node_modules/.vite", "node_modules/.vitest", "node_modules/.cache")
 
-RUNNERS: Final[Mapping[str, RunnerProject]] = {
+SCRIPT_RUNNERS: Final[Mapping[str, RunnerProject]] = {
     **{
         f"vitest {version[0]}": _script(
             f"vitest@{version}", "vitest run", _VITEST, head=_IMPORTS, caches=_VITE_CACHES
@@ -341,7 +348,10 @@ RUNNERS: Final[Mapping[str, RunnerProject]] = {
         ("env NODE_OPTIONS=--test-reporter=tap npm test", "tap"),
         head=f"const {{ test }} = require('node:test')\n{_REQUIRES}",
     ),
-    "pytest": _python(".venv/bin/pytest -q", ("pytest -q", "junit"), pip="pytest==8.4.2"),
+}
+OTHER_RUNNERS: Final[Mapping[str, RunnerProject]] = {
+    "pytest": _python(*_PYTEST, pip="pytest==8.4.2"),
+    "pytest, src": _python(*_PYTEST, pip="pytest==8.4.2", source="src/"),
     "unittest": _python(
         "python3 -m unittest discover -s tests -t .",
         ("python3 -m unittest discover -s tests -t .", "exit-code"),

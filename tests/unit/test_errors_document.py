@@ -10,7 +10,7 @@ from agentforge_sessions.entrypoints.cli.output.errors import exit_code_of
 from tests.support.errors import public_exceptions
 
 TEXT = (Path(__file__).parents[2] / "docs" / "errors.md").read_text(encoding="utf-8")
-ROW = re.compile(r"^\| `([a-z_]+\.[A-Za-z]+)`( ↻)? \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
+ROW = re.compile(r"^- `([a-z_]+\.[A-Za-z]+)`( ↻)?: (.+) \*(.+)\*$", re.MULTILINE)
 
 
 def documented() -> dict[str, tuple[int, bool]]:
@@ -39,6 +39,6 @@ def test_each_error_stands_under_its_exit_code_and_says_whether_to_try_again() -
     assert documented() == raised()
 
 
-def test_each_row_has_its_four_cells() -> None:
-    rows = [line for line in TEXT.splitlines() if line.startswith("| `")]
-    assert len(rows) == len(documented())
+def test_each_line_says_what_happened_and_what_to_do() -> None:
+    lines = [line for line in TEXT.splitlines() if line.startswith("- `")]
+    assert len(lines) == len(documented())

@@ -3,7 +3,7 @@
     result = prune(target, RetentionPolicy(max_age_hours=24), dry_run=True)
 
 A kind of sessions takes part through a `PruneTarget`. `sandbox` and `harness` provide theirs; this
-package knows neither. docs/pruning.md lists the guarantees.
+package knows neither. docs/operations.md lists the guarantees.
 """
 
 from typing import TYPE_CHECKING

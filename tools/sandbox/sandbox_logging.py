@@ -26,7 +26,7 @@ class EventLogger(Protocol):
 class SandboxLogger:
     """A structlog logger with fields that precede every event's own.
 
-    No event contains code, output or file content. docs/sandbox-sessions.md has the table of
+    No event contains code, output or file content. docs/sandbox.md has the table of
     events.
     """
 

@@ -71,7 +71,7 @@ needs it. You ask what only that person can decide, and decide the rest yourself
 precise enough that two engineers who never met build components that can replace each other."""
 
 _SPEC_FORM: Final = """\
-The specification is one YAML document in this form (docs/spec-format.md):
+The specification is one YAML document in this form (docs/workflows.md):
 
 schema_version: 1
 metadata: {spec_id: small-words, title: …, version: "1.0.0", status: draft}

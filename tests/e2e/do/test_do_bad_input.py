@@ -32,9 +32,11 @@ def test_no_task(desk: Desk, task: list[str]) -> None:
     assert "say what you want" in refused(desk, *task, "--agent", "sh x", *CHECKED)
 
 
-def test_a_huge_task(desk: Desk) -> None:
-    said = refused(desk, "x" * 120_000 + " y" * 4, "--agent", "sh x", "--check", "")
-    assert "empty" in said or "no command" in said or "is empty" in said
+def test_a_huge_task(desk: Desk, tmp_path: Path) -> None:
+    huge = "x" * 100_000  # the system's own limit of an argument is 128 KiB
+    document = desk.document(huge, "--agent", desk.agent(GOOD), *CHECKED)
+    assert document["state"] == "completed"
+    assert len(desk.session.title or "") == 100
 
 
 def test_no_repository(tmp_path: Path) -> None:
@@ -101,6 +103,30 @@ def test_an_agent_that_is_not_logged_in(desk: Desk, tmp_path: Path, name: str, h
     assert hint in said
 
 
+def test_a_program_whose_login_is_refused_is_asked_once_and_the_task_goes_on_later(
+    desk: Desk, tmp_path: Path
+) -> None:
+    said = '{"type":"result","subtype":"success","is_error":true,"result":"Invalid API key"}'
+    put_command(tmp_path / "bin", "claude", f"echo >> calls; echo '{said}'; exit 1")
+    desk.environment["PATH"] = f"{tmp_path / 'bin'}:{PLAIN}"
+    desk.environment["ANTHROPIC_API_KEY"] = "wrong"
+    before = desk.state()
+    done = desk.do("x", *CHECKED, code=1)
+    assert "it is not logged in" in done.out
+    assert "set ANTHROPIC_API_KEY" in done.out
+    assert "phase_failed" not in desk.actions
+    assert desk.state() == before
+    desk.do("--continue", "--agent", desk.agent(GOOD), "--yes")
+    assert (desk.checkout / "work.txt").read_text() == "better\ndone\n"
+
+
+def test_a_model_out_of_reach_fails_its_tries_and_says_why(desk: Desk) -> None:
+    agent = desk.agent("echo 'could not resolve host api.example.org' >&2; exit 7")
+    done = desk.do("x", "--agent", agent, *CHECKED, code=1)
+    assert "could not resolve host" in done.out
+    assert "agentforge do --continue session_" in done.out
+
+
 def test_a_command_that_is_not_there(desk: Desk) -> None:
     assert "no-such-agent" in refused(desk, "x", "--agent", "no-such-agent", *CHECKED)
     said = refused(desk, "x", "--agent", desk.agent(GOOD), "--check", "no-such-check", code=9)
@@ -108,7 +134,7 @@ def test_a_command_that_is_not_there(desk: Desk) -> None:
 
 
 def test_options_of_a_beginning_with_continue(desk: Desk) -> None:
-    assert "leave those out" in refused(desk, "--continue", "--plan")
+    assert "leave out --plan" in refused(desk, "--continue", "--plan")
     assert "no task of this repository" in refused(desk, "--continue")
 
 

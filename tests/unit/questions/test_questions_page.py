@@ -10,7 +10,6 @@ import pytest
 
 from agentforge_sessions.questions import (
     Config,
-    QuestionSessions,
     UserAnswer,
     format_user_response,
     load_config,
@@ -39,31 +38,11 @@ def test_the_documented_configuration_is_the_default_one(text: str, tmp_path: Pa
     assert sum(map(len, tomllib.loads(documented).values())) == 11
 
 
-def test_the_first_example_runs(
-    text: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    asks, answers, *_ = blocks(text, "python")
-    wait = QuestionSessions.wait_for_answers
-
-    def answered(sessions: QuestionSessions, session_id: str, timeout_s: float) -> object:
-        exec(answers, {"sessions": sessions, "session_id": session_id, "UserAnswer": UserAnswer})
-        return wait(sessions, session_id, timeout_s)
-
-    monkeypatch.setattr(QuestionSessions, "wait_for_answers", answered)
-    exec(asks, {})
-    assert capsys.readouterr().out.endswith(
-        "Here are the user's answers:\n\n1. Which database?\n→ SQLite\n"
-    )
-
-
 def test_the_documented_text_is_what_is_written(text: str) -> None:
     from tests.support.questions import DATABASE, FEATURES
 
-    documented = text.split("## The text that a model reads", 1)[1].split("```")[1]
+    section = text.split("## The text that a model reads", 1)[1].split("\n## ", 1)[0]
+    (documented,) = blocks(section, "text")
     assert documented.strip("\n") == format_user_response(
         [
             UserAnswer(question_index=0, selected_option="SQLite"),

@@ -1,4 +1,4 @@
-"""What docs/telemetry.md promises to a program that leads sessions by a manager of its own."""
+"""What docs/integrations.md promises to a program that leads sessions by a manager of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/telemetry.md says which spans, attributes and metrics there are; so does the code."""
+"""docs/integrations.md says which spans, attributes and metrics there are; so does the code."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from agentforge_sessions.base.tracing.conventions import (
     SpanType,
 )
 
-DOCUMENT = (Path(__file__).resolve().parents[3] / "docs/telemetry.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "integrations.md").read_text(encoding="utf-8")
 _NAME = re.compile(r"`([^`]+)`")
 
 
 def section(title: str) -> str:
-    return DOCUMENT.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    return DOCUMENT.split(f"\n### {title}\n")[1].split("\n### ")[0]
 
 
 def table(text: str, first: str) -> list[list[str]]:

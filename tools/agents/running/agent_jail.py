@@ -41,6 +41,7 @@ from ...workflows.gate_port import GateUnavailable
 from .agent_command import AgentStates, editing_command, filled_words, keeps_state, words_faults
 from .command import DEFAULT_TIMEOUT_S, call_variables
 from .edited_workspace import change_between, look_at
+from .logins import login_problem
 from .printed_output import no_answer, program_output, said_usage, usage_of
 from .program import program_identity
 from .scratch_folder import GIT, copy_workspace, put_file, scratch_folder
@@ -242,6 +243,7 @@ class JailedAgent:
             said = " ".join(output.split())[-300:] or "its command was not found"
             raise self._unavailable(f"{said}{hint}")
         if result.exit_code != 0:
+            self._require_login(output)
             raise AgentCrashed(
                 agent=self.description,
                 exit_code=-1 if result.exit_code is None else result.exit_code,
@@ -250,12 +252,19 @@ class JailedAgent:
             )
         return result.stdout.decode("utf-8", "replace").removeprefix("\ufeff")
 
+    def _require_login(self, said: str) -> None:
+        """Raise `AgentUnavailable` if a program ended for want of a login."""
+        problem = login_problem(self._choice.value, said)
+        if problem is not None and self._choice.kind == "program":
+            raise self._unavailable(problem)
+
     def _printed(self, printed: str) -> tuple[str, TokenUsage | None]:
         """Return the program's text, from its JSON if it prints that, and its usage."""
         found = program_output(printed)
         if found is None:
             return printed, said_usage(printed)
         if found.problem is not None:
+            self._require_login(found.problem)
             raise no_answer(found, agent=self.description, output=printed[-_KEPT_OUTPUT:])
         return found.text, usage_of(found)
 

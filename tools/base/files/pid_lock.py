@@ -1,7 +1,7 @@
 """A lock that other programs recognise by a lock file with its owner's pid in it.
 
 The kernel's lock on the directory excludes our own processes and dies with its owner; the lock
-files are for programs that know only those (docs/adr/0006-pid-lock-files-beside-flock.md).
+files are for programs that know only those (docs/decisions/0006-pid-lock-files-beside-flock.md).
 """
 
 from __future__ import annotations

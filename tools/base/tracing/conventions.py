@@ -2,8 +2,8 @@
 
 OpenTelemetry's GenAI semantic conventions are used where they define a name, all others start with
 `agentforge.`. No attribute contains text of a prompt, an answer, a question, a goal or of code's
-output; error messages, which may quote them, are left out too. docs/telemetry.md lists all of this
-in tables, and a test compares them.
+output; error messages, which may quote them, are left out too. docs/integrations.md lists all of
+this in tables, and a test compares them.
 
 The classes are plain ones: the hook of an agent program, which runs at each of its events, loads
 them, and an enumeration of data classes takes as long to load as the rest of a session does.

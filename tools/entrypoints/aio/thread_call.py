@@ -4,7 +4,7 @@ Each call gets a new thread, not one of anyio's pool, for three reasons: a nativ
 `asyncio.Task.cancel()` abandons a pool thread, shielded or not; the pool's default limiter is
 shared with the rest of the program, and a question to a person would occupy it for days; and no
 thread remains after a call. A new thread costs about 0.12 ms a call, a pool thread 0.08 ms, a save
-some milliseconds (docs/performance.md, "Asynchronous code").
+some milliseconds (docs/measurements/sessions.md, "Asynchronous code").
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from .options import flag, misuse, option
 from .output.errors import ExitCode, GuestExitCode, Interrupted, OutputLost, exit_code_of
 from .output.output import Output, discard, public_fields, remark
 from .output.text import counted_of, safe_lines
+from .signatures import expanded
 from .tree import TREE, instead
 
 if TYPE_CHECKING:
@@ -62,32 +63,27 @@ app = typer.Typer(
 )
 
 
-@app.callback(invoke_without_command=True)
 def _global_options(
     context: typer.Context,
-    base: str | None = option(
-        "--base PATH",
-        "Directory of the sessions; by default your own of this repository.",
-        envvar=BASE_VARIABLE,
-        show_envvar=False,
-    ),
-    store: str | None = option(
-        "--store URL",
-        "Where the sessions are: postgresql://user@host/db?sslmode=verify-full.",
-        envvar=STORE_VARIABLE,
-        show_envvar=False,
-    ),
-    objects: str | None = option(
-        "--objects URL",
-        "Where workspaces are, with such a store: s3://bucket/prefix, gs://….",
-        envvar=OBJECTS_VARIABLE,
-        show_envvar=False,
-    ),
-    verbose: bool = flag("--verbose, -v", "Log every event to standard error."),
-    no_color: bool = flag("--no-color", "Use no colour; the variable NO_COLOR does the same."),
-    as_json: bool = flag("--json", "Write JSON for programs, including errors."),
-    version: bool = flag("--version", "Show the version."),
+    base: str | None = option("--base PATH", envvar=BASE_VARIABLE, show_envvar=False),
+    store: str | None = option("--store URL", envvar=STORE_VARIABLE, show_envvar=False),
+    objects: str | None = option("--objects URL", envvar=OBJECTS_VARIABLE, show_envvar=False),
+    verbose: bool = flag("--verbose, -v"),
+    no_color: bool = flag("--no-color"),
+    as_json: bool = flag("--json"),
+    version: bool = flag("--version"),
 ) -> None:
+    """Read the global options before each command.
+
+    Args:
+        base: Directory of the sessions; by default your own of this repository.
+        store: Where the sessions are: postgresql://user@host/db?sslmode=verify-full.
+        objects: Where workspaces are, with such a store: s3://bucket/prefix, gs://….
+        verbose: Log every event to standard error.
+        no_color: Use no colour; the variable NO_COLOR does the same.
+        as_json: Write JSON for programs, including errors.
+        version: Show the version.
+    """
     if base == "":
         raise misuse("--base", "the path is empty")
     if store == "":
@@ -129,6 +125,8 @@ def _global_options(
 
         output.remark(ignored(usable.left_out, usable.path))
 
+
+app.callback(invoke_without_command=True)(expanded(_global_options))
 
 _TELL_THEMSELVES: Final = frozenset({"init", "trust", "doctor"})
 """Commands that report by themselves which parts of the project's configuration are invalid."""

@@ -1,4 +1,4 @@
-"""Question sessions in a terminal; see docs/terminal.md.
+"""Question sessions in a terminal; see docs/questions.md.
 
 Importing this package does not import Textual; `run_terminal` does, and says what to install if it
 is missing.

@@ -107,7 +107,7 @@ Job = Callable[[], str | None]
 """Deletes something; returns what prevented it, or None if it was deleted."""
 
 DELETERS: Final = 4
-"""The default number of deleters at once; docs/performance-prune.md says what more gain."""
+"""The default number of deleters at once; docs/measurements/prune.md says what more gain."""
 
 AHEAD: Final = 1
 """How many of them delete while the owner does something else."""

@@ -2,7 +2,7 @@
 
 Such a document describes a feature: components (name, module, impl_file, test_file, and methods
 with behavior and errors), requirements with acceptance criteria (given, when, then), entities,
-interfaces, workflows, error handling, open questions. Users find it in docs/spec-format.md.
+interfaces, workflows, error handling, open questions. Users find it in docs/workflows.md.
 """
 
 from __future__ import annotations

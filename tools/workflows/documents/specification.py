@@ -25,7 +25,7 @@ class InvalidSpecification(HarnessError, kind=ErrorKind.INVALID_FILE):
     """A document is not a component specification; nothing was started with it."""
 
     message = """{path} is not a usable specification: {faults:;}. Nothing was begun;
-    docs/spec-format.md describes the form."""
+    docs/workflows.md describes the form."""
     path: Path
     faults: Sequence[str]
     """Every fault, in the order of the file, most with their line."""

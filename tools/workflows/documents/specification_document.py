@@ -2,7 +2,7 @@
 
 One YAML document: metadata, and components with their location, entities (each with its fields and
 methods), errors and acceptance criteria; or a requirement document (`requirement_document`).
-Every fault is reported at once, with its line. Users find it in docs/spec-format.md.
+Every fault is reported at once, with its line. Users find it in docs/workflows.md.
 
 The module is long because one reader parses the whole form, section by section.
 """

@@ -121,8 +121,8 @@ def mcp(
         if sys.stdin is not None and sys.stdin.isatty():
             cli.output.remark(
                 "An AI client is expected at standard input, and this is a terminal. Name this "
-                "command in the client's configuration (docs/mcp.md), or use --http. Ctrl-C ends "
-                "it."
+                "command in the client's configuration (docs/inside-your-agent.md), or use --http. "
+                "Ctrl-C ends it."
             )
         ended_by = serve_stdio(places, offer, observers=cli.observers())
     else:

@@ -19,7 +19,7 @@ class Declined(AgentForgeError, kind=ErrorKind.NOT_DONE):
 class CheckUnusable(AgentForgeError, kind=ErrorKind.NOT_DONE):
     """A task's check can't judge: its run on the untouched checkout showed it."""
 
-    message = """the check can't judge anything: {reason}. Nothing was started and no agent was
+    message = """the check can't judge anything: {reason}. Nothing was started, and no agent was
     asked. Name another with --check, or more time with --check-timeout."""
     reason: str
 

@@ -42,6 +42,7 @@ class RunView(RunObserver):
         spent: The budget, once it has been read.
         doing: The current step, in a few words, or None.
         since: When that step began, on the monotonic clock.
+        started: When this run began, on the monotonic clock.
         last: The result of a script that was recorded last, or None.
         problem: Why that result is not a success, or None.
         verdicts: The verdicts on agents' attempts in this run, oldest first, each with its phase,
@@ -63,6 +64,7 @@ class RunView(RunObserver):
         self.spent: TokenBudget | None = None
         self.doing: str | None = None
         self.since = 0.0
+        self.started = time.monotonic()
         self.last: PhaseResult | None = None
         self.problem: str | None = None
         self.verdicts: list[tuple[str, int, int, Verdict]] = []
@@ -269,7 +271,8 @@ class LiveRunView(RunView):
             line.add_row(self._spinner, words(f"{self.doing}, {lasted}"))
             parts.append(line)
         if self.spent is not None:
-            parts.append(budget_bar(self.spent))
+            lasted = duration_text(time.monotonic() - self.started)
+            parts.append(budget_bar(self.spent).append(f"  {lasted} in all"))
         return Group(*parts)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from attrs import evolve, field, frozen
 
+from ....agents.running.logins import login_missing, variables_of
 from ....base.files import OsFileSystem
 from ....base.files.filesystem import DIRECTORY_FLAGS
 from ....base.settings.beginnings.beginnings import beginning_of
@@ -19,36 +20,15 @@ from ....base.settings.configuration import Configuration, GateConfiguration, Pr
 from ....workflows.agents.choice import PROGRAMS, is_program
 from ....workflows.builtin import UNCHECKED
 from ....workflows.workflow import DEFAULT_GATE_DEADLINE_S, Gate
-from ..options import misuse
+from ..context import Cli
+from ..options import misuse, option
+from .agent_options import NO_JAIL, NO_WAIT, AgentOptions
 
 if TYPE_CHECKING:
     from ....repository.git.git_repositories import UserRepository
 
 NO_CHECK: Final = "none"
 """The name that means no check."""
-KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "claude": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
-    "codex": ("OPENAI_API_KEY", "CODEX_API_KEY"),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "opencode": (
-        *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"),
-        *("GOOGLE_GENERATIVE_AI_API_KEY", "OPENCODE_API_KEY"),
-    ),
-}
-"""The variables by which each program is logged in where it does not see the person's home."""
-_MORE: Final[Mapping[str, tuple[str, ...]]] = {
-    "claude": ("ANTHROPIC_BASE_URL", "ANTHROPIC_MODEL"),
-    "codex": ("OPENAI_BASE_URL",),
-    "gemini": ("GOOGLE_GEMINI_BASE_URL", "GEMINI_MODEL"),
-    "opencode": ("OPENCODE_CONFIG_CONTENT", "OPENCODE_MODELS_URL"),
-}
-"""Variables that select its model, given with them."""
-_LOGINS: Final[Mapping[str, str]] = {
-    "claude": "set ANTHROPIC_API_KEY or, for an account, CLAUDE_CODE_OAUTH_TOKEN to what "
-    "`claude setup-token` prints",
-    "codex": "set OPENAI_API_KEY",
-    "gemini": "set GEMINI_API_KEY",
-}
 _REPORTS: Final = (
     (re.compile(r"\bpytest\b"), "junit"),
     (re.compile(r"[-=]tap\b"), "tap"),
@@ -197,30 +177,63 @@ def find_agent(
     return choose(found)
 
 
-def variables_of(agent: str, environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """Return the names of the variables that an agent program gets, of those that are set."""
-    name = agent.partition(":")[0]
-    known = (*KEYS.get(name, ()), *_MORE.get(name, ())) if is_program(agent) else ()
-    return tuple(one for one in known if environment.get(one))
+@frozen
+class TaskAgent:
+    """Options for the agent of a task.
 
-
-def require_login(agent: str, given: Sequence[str]) -> None:
-    """Reject an agent program that can't be logged in, since its jail shows no home.
-
-    Args:
-        agent: The agent.
-        given: The names of the variables that it gets.
-
-    Raises:
-        typer.BadParameter: None of them logs it in.
+    Attributes:
+        agent: claude, codex, gemini or opencode, with :MODEL for one of its models; or a command
+            that edits files. The one on PATH by default.
+        agent_network: Whether it has the network; a program has it by default, a command has not.
+        agent_env: Give it this environment variable, too; may be repeated.
     """
-    name = agent.partition(":")[0]
-    if is_program(agent) and name in _LOGINS and not set(KEYS[name]).intersection(given):
-        raise misuse(
-            "--agent",
-            f"{name} is not logged in where it works: its jail shows none of your folders. To log "
-            f"it in, {_LOGINS[name]}; or name another variable with --agent-env. Nothing was "
-            "started",
+
+    agent: str | None = option("--agent AGENT")
+    agent_network: bool | None = option("--agent-network/--no-agent-network")
+    agent_env: list[str] | None = option("--agent-env NAME")
+    no_jail: bool = NO_JAIL
+    no_wait: bool = NO_WAIT
+
+    def options(self, cli: Cli) -> AgentOptions:
+        """Return the options of an agent that edits in place.
+
+        Raises:
+            typer.BadParameter: There is no agent, or it can't be logged in.
+        """
+        configured = cli.configuration.run
+
+        def choose(found: Sequence[str]) -> str:
+            keys = {str(number): name for number, name in enumerate(found, 1)}
+            listed = ", ".join(f"{key}) {name}" for key, name in keys.items())
+            return keys[cli.output.choose(f"Which agent? {listed}:", "".join(keys))]
+
+        agent = find_agent(
+            cli.configuration, self.agent, choose=choose if cli.output.can_ask() else None
+        )
+        own = variables_of(agent)
+        more = (*configured.agent_environment, *(self.agent_env or ()))
+        hint = None if more else login_missing(agent, own)
+        if hint is not None:
+            raise misuse(
+                "--agent",
+                f"{agent} is not logged in where it works: its jail shows none of your folders. "
+                f"To log it in, {hint}; or name another variable with --agent-env. Nothing was "
+                "started",
+            )
+        network = self.agent_network
+        if network is None:
+            network = is_program(agent) or configured.agent_network
+        cli.output.remark(f"Agent: {agent}")
+        return AgentOptions(
+            agent=agent,
+            agent_mode="edit",
+            agent_network=network,
+            agent_env=[*own, *more],
+            agent_timeout=configured.agent_timeout_s if agent == configured.agent else None,
+            max_output=None,
+            record=None,
+            no_jail=self.no_jail,
+            no_wait=self.no_wait,
         )
 
 

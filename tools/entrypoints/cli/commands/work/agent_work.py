@@ -55,6 +55,9 @@ class AgentBeginning:
         """
         chosen = self.agent.of_workflow(cli, self.shown.with_role(cli, workflow))
         agent = self.agent.choice(cli, chosen, dry_run=self.dry_run)
+        facts = cli.configuration.project
+        if facts.language == "python":
+            about.setdefault("import_root", facts.source)
         try:
             return AgentWork(workflow=chosen, agent=agent, **about)
         except InvalidWorkflow as error:

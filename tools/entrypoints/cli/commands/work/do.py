@@ -19,23 +19,20 @@ from ...context import Cli
 from ...options import Tokens, Yes, argument, flag, misuse, option
 from ...output.errors import Declined
 from ...output.text import shorten
-from ...running.agent_options import NO_JAIL, NO_WAIT, AgentOptions, OtherAgent
+from ...running.agent_options import AgentOptions, OtherAgent
 from ...running.run_session import Special, run_agent, start_agent
 from ...running.task_choices import (
     NO_CHECK,
     FoundCheck,
-    find_agent,
+    TaskAgent,
     find_check,
     left_out,
-    require_login,
     shown_folders,
-    variables_of,
 )
+from ...signatures import given
 from .task_end import CONTINUE, TaskEnd, withdraw
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .....workflows import RunOutcome, WorkflowRunner
     from ...output.progress import RunView
 
@@ -46,104 +43,48 @@ _LAST: Final = 200
 
 @frozen
 class TaskOptions:
-    """Options of a new task."""
+    """Options of a new task.
 
-    check: str | None = option(
-        "--check COMMAND",
-        "The command that judges each try, in a jail; the project's own tests by default, as far "
-        "as they are known. none: the result is unchecked.",
-    )
-    check_timeout: float | None = option(
-        "--check-timeout SECONDS", "Its time limit; 300 seconds by default.", min=0.001
-    )
-    tests_first: bool = flag(
-        "--tests-first", "Have a failing test written and judged before, which is fixed then."
-    )
-    plan: bool = flag("--plan", "Be asked before what only you can decide; then work by a plan.")
-    with_uncommitted: bool = flag(
-        "--with-uncommitted", "Begin with your checkout's uncommitted work, too."
-    )
+    Attributes:
+        check: The command that judges each try, in a jail; the project's own tests by default, as
+            far as they are known. none: the result is unchecked.
+        check_timeout: Its time limit; 300 seconds by default.
+        tests_first: Have a failing test written and judged first, which is fixed then.
+        plan: Be asked first what only you can decide; then work by a plan.
+        with_uncommitted: Begin with your checkout's uncommitted work, too.
+    """
 
-
-@frozen
-class TaskAgent:
-    """Options for the agent of a task."""
-
-    agent: str | None = option(
-        "--agent AGENT",
-        "claude, codex, gemini or opencode, with :MODEL for one of its models; or a command that "
-        "edits files. The one on PATH by default.",
-    )
-    agent_network: bool | None = option(
-        "--agent-network/--no-agent-network",
-        "Whether it has the network; a program has it by default, a command has not.",
-    )
-    agent_env: list[str] | None = option(
-        "--agent-env NAME", "Give it this environment variable, too; may be repeated."
-    )
-    no_jail: bool = NO_JAIL
-    no_wait: bool = NO_WAIT
-
-    def options(self, cli: Cli) -> AgentOptions:
-        """Return the options of an agent that edits in place.
-
-        Raises:
-            typer.BadParameter: There is no agent, or it can't be logged in.
-        """
-        configured = cli.configuration.run
-
-        def choose(found: Sequence[str]) -> str:
-            keys = {str(number): name for number, name in enumerate(found, 1)}
-            listed = ", ".join(f"{key}) {name}" for key, name in keys.items())
-            return keys[cli.output.choose(f"Which agent? {listed}:", "".join(keys))]
-
-        agent = find_agent(
-            cli.configuration, self.agent, choose=choose if cli.output.can_ask() else None
-        )
-        own = variables_of(agent)
-        more = (*configured.agent_environment, *(self.agent_env or ()))
-        if not more:
-            require_login(agent, own)
-        network = self.agent_network
-        if network is None:
-            network = agent.partition(":")[0] in {*own_programs()} or configured.agent_network
-        cli.output.remark(f"Agent: {agent}")
-        return AgentOptions(
-            agent=agent,
-            agent_mode="edit",
-            agent_network=network,
-            agent_env=[*own, *more],
-            agent_timeout=configured.agent_timeout_s if agent == configured.agent else None,
-            max_output=None,
-            record=None,
-            no_jail=self.no_jail,
-            no_wait=self.no_wait,
-        )
-
-
-def own_programs() -> Sequence[str]:
-    """Return the names of the agent programs."""
-    from .....workflows.agents.choice import PROGRAMS
-
-    return PROGRAMS
+    check: str | None = option("--check COMMAND")
+    check_timeout: float | None = option("--check-timeout SECONDS", min=0.001)
+    tests_first: bool = flag("--tests-first")
+    plan: bool = flag("--plan")
+    with_uncommitted: bool = flag("--with-uncommitted")
 
 
 def do(
     cli: Cli,
     *,
-    task: str | None = argument(
-        "TASK", "What you want; with --continue the session's id, the last one by default.", None
-    ),
-    go_on: bool = flag("--continue", "Go on with a task that stopped, whatever stopped it."),
+    task: str | None = argument("TASK", default=None),
+    go_on: bool = flag("--continue"),
     new: TaskOptions,
     agent: TaskAgent,
     budget: Tokens,
-    branch: str | None = option("--branch NAME", "Commit the result on this new branch."),
+    branch: str | None = option("--branch NAME"),
     yes: Yes,
 ) -> None:
     """Have an agent do a task in this repository; a check judges it, and you apply the result.
 
     The agent works in a checkout of its own; yours is as it is until you apply.
+
+    Args:
+        cli: The global options.
+        task: What you want; with --continue the session's id, the last one by default.
+        go_on: Go on with a task that stopped, whatever stopped it.
+        new: The options of a new task.
+        agent: The options of the agent.
+        budget: The tokens allotted; with --continue, so many more.
+        branch: Commit the result on this new branch.
+        yes: Whether to apply without a question.
     """
     end = TaskEnd(yes=yes, branch=branch)
     if go_on:
@@ -162,7 +103,8 @@ def do(
     commit = user.resolve("HEAD")
     check = find_check(cli.configuration, user.work_tree, new.check, timeout_s=new.check_timeout)
     options = agent.options(cli)
-    cli = _with_folders(cli, user, check).without_jail(said=agent.no_jail)
+    folders = shown_folders(cli.configuration, user.work_tree, check.mounts)
+    cli = evolve(cli, configured=folders).without_jail(said=agent.no_jail)
     work = _work(cli, text, check, new, options)
     for sentence in left_out(user, commit, with_uncommitted=new.with_uncommitted):
         cli.output.remark(sentence)
@@ -202,11 +144,6 @@ def _work(
         agent=choice,
         import_root=check.import_root,
     )
-
-
-def _with_folders(cli: Cli, user: UserRepository, check: FoundCheck) -> Cli:
-    """Return the options with a jail that shows the project's installed dependencies."""
-    return evolve(cli, configured=shown_folders(cli.configuration, user.work_tree, check.mounts))
 
 
 @define
@@ -249,8 +186,9 @@ def _go_on(
     budget: int | None,
     end: TaskEnd,
 ) -> None:
-    if new != TaskOptions(None, None, False, False, False):
-        raise misuse("--continue", "the task has its check and its phases; leave those out")
+    others = given(new)
+    if others:
+        raise misuse("--continue", f"the task has its check and its phases; leave out {others[0]}")
     session_id = _last_task(cli) if shortened is None else cli.own_id(shortened)
     manager, session = cli.load(session_id, manager=cli.keeping_manager())
     if session.workflow_type != "do":
@@ -260,8 +198,9 @@ def _go_on(
         return
     checkout = session_results(cli.store(), cli.objects_url).began_from(session_id)
     if checkout is not None:
-        user = UserRepository.at(checkout)
-        cli = _with_folders(cli, user, find_check(cli.configuration, user.work_tree, NO_CHECK))
+        top = UserRepository.at(checkout).work_tree
+        mounts = find_check(cli.configuration, top, NO_CHECK).mounts
+        cli = evolve(cli, configured=shown_folders(cli.configuration, top, mounts))
     if budget is not None:
         cli.change(session_id, lambda changed: changed.extend_budget(budget))
     cli = cli.without_jail(said=agent.no_jail)

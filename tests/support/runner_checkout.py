@@ -1,7 +1,7 @@
 """The usual test runners: found by `init`, judging an agent's work, and the person's own as before.
 
-The agent is a script that is right at its third try. Between the runs of ours the person runs their
-own tests in the same checkout, which say what they said before, and find no file of ours there.
+The agent is a script that is right at its third try. Before and after, the person runs their own
+tests in the same checkout, which say what they said, and find no file of ours there.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from attrs import frozen
 
 from tests.support.own_project import EDITING_AGENT, OwnProject, require_jail
 from tests.support.repositories import plain_git
-from tests.support.runner_projects import RUNNERS, RunnerProject
+from tests.support.runner_projects import RunnerProject
 from tests.support.soak import SOAKING
 from tests.support.trees import Tree, tree_of
-
-pytestmark = pytest.mark.timeout(600)
 
 _VERDICT: Final = re.compile(r"\b(pass\w*|fail\w*|ok|ran)\b", re.IGNORECASE)
 _PASSING: Final = re.compile(r"\x1b\[[0-9;]*m|\(?\b[0-9:.]+ ?m?s\b\)?")
@@ -47,8 +45,8 @@ class Checkout:
         return cls(row, OwnProject(folder, {}))
 
     def tree(self, *but: str) -> Tree:
-        """Return all that is in it, but what git keeps."""
-        return tree_of(self.project.checkout, but=(".git", *but))
+        """Return all that is in it, git's own too, but these, its index and our ref."""
+        return tree_of(self.project.checkout, but=("index", "agentforge", *but))
 
     def tested(self) -> tuple[int, list[str]]:
         """Run the person's tests; return the exit code, and the lines with a verdict."""
@@ -92,11 +90,19 @@ def run(checkout: Checkout) -> Any:
     workflow = checkout.project.checkout.parent / "workflow.yaml"
     workflow.write_text(yaml.safe_dump(document))
     options = ("--about", "A feature.", "--agent", checkout.agent("change"), "--repo", ".")
-    return checkout.project.agentforge("drive", workflow, *options)
+    return checkout.project.agentforge("run", workflow, *options)
+
+
+def do(checkout: Checkout) -> Any:
+    """Have the task done in the checkout as it is: judged by what `do` finds, not yet applied."""
+    outcome = checkout.project.agentforge("do", "A feature.", "--agent", checkout.agent("work"))
+    assert outcome["applied"] is None
+    return outcome
 
 
 WAYS: Final[Mapping[str, tuple[Callable[[Checkout], Any], tuple[str, ...]]]] = {
     "run": (run, (".agentforge", ".gitignore")),
+    "do": (do, ()),
 }
 """The ways in which an agent's work is judged, with the files that each leaves in the checkout."""
 CASES: Final = [
@@ -108,18 +114,17 @@ CASES: Final = [
 """With caches: the person's own tests ran before, and left in the checkout what the runner does."""
 
 
-@pytest.mark.parametrize(("way", "has_caches"), CASES)
-@pytest.mark.parametrize("name", list(RUNNERS))
-def test_the_third_try_passes_and_the_persons_own_tests_say_what_they_said(
-    tmp_path: Path, name: str, way: str, has_caches: bool
+def assert_the_third_try_passes(
+    row: RunnerProject, folder: Path, way: str, *, has_caches: bool
 ) -> None:
+    """Have the work done in a new checkout; the person's own tests say what they said before."""
     require_jail()
-    checkout = Checkout.begun(RUNNERS[name], tmp_path / "own")
-    do, ours = WAYS[way]
+    checkout = Checkout.begun(row, folder)
+    work, ours = WAYS[way]
     said = checkout.tested() if has_caches else None
     before = checkout.tree(*ours)
 
-    outcome = do(checkout)
+    outcome = work(checkout)
     assert outcome["state"] == "completed", outcome
     assert [one["passed"] for one in outcome["verdicts"]] == [False, False, True]
     assert checkout.tree(*ours) == before
