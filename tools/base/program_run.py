@@ -36,6 +36,7 @@ class ProgramRun:
         timeout_s: Its time limit, in seconds.
         max_output: The limit of its standard output, in bytes.
         output_fd: An open file that receives its standard output instead, unbounded.
+        mixed: Whether that file receives its standard error, too.
         held: Descriptors that it inherits, so that a lock on one lasts until it has ended, even if
             this process dies first.
         umask: Its umask; this process's own if -1.
@@ -50,6 +51,7 @@ class ProgramRun:
     timeout_s: float = 120.0
     max_output: int = 64 << 20
     output_fd: int | None = None
+    mixed: bool = False
     held: Sequence[int] = ()
     umask: int = -1
     directory: str | os.PathLike[str] | None = "/"
@@ -103,7 +105,7 @@ def run_program(run: ProgramRun, *, monotonic: Callable[[], float] = time.monoto
         run.words,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE if run.output_fd is None else run.output_fd,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.STDOUT if run.mixed else subprocess.PIPE,
         env=run.environment,
         cwd=run.directory,
         pass_fds=tuple(run.held),
