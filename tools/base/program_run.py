@@ -36,13 +36,13 @@ class ProgramRun:
         timeout_s: Its time limit, in seconds.
         max_output: The limit of its standard output, in bytes.
         output_fd: An open file that receives its standard output instead, unbounded.
-        mixed: Whether that file receives its standard error, too.
         held: Descriptors that it inherits, so that a lock on one lasts until it has ended, even if
             this process dies first.
         umask: Its umask; this process's own if -1.
         directory: Its working directory; this process's own if None.
         until: Returns whether its standard output so far is sufficient; its standard input stays
             open until then. None: standard input is closed after its last byte.
+        mixed: Whether `output_fd` receives its standard error, too.
     """
 
     words: Sequence[str | bytes]
@@ -51,11 +51,11 @@ class ProgramRun:
     timeout_s: float = 120.0
     max_output: int = 64 << 20
     output_fd: int | None = None
-    mixed: bool = False
     held: Sequence[int] = ()
     umask: int = -1
     directory: str | os.PathLike[str] | None = "/"
     until: Callable[[bytes], bool] | None = None
+    mixed: bool = False
 
 
 @frozen
