@@ -42,7 +42,7 @@ BROWSER := tests/e2e/ui
 
 # Examples and the wheel, tried from outside: other frameworks and projects of an index take part in it.
 EXAMPLES := tests/contract/bridges tests/e2e/test_bridges.py tests/e2e/projects \
-	tests/e2e/test_repository_example.py tests/e2e/test_example_scripts.py \
+	tests/e2e/test_repository_example.py tests/e2e/test_example_scripts.py tests/e2e/test_asynchronous_example.py \
 	tests/e2e/test_traced_run.py \
 	tests/e2e/test_langgraph_example.py tests/e2e/test_openai_agents_example.py \
 	tests/e2e/test_document_blocks.py tests/e2e/test_documents_site.py \

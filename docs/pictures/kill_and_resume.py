@@ -38,7 +38,7 @@ _KEPT: Final = ("PATH", "HOME", "XDG_CACHE_HOME", "LANG", "TMPDIR")
 _STYLES: Final = {
     r"^\$": "bold green",
     r"\bpassed\b|\bcompleted\b|\bsucceeded\b": "green",
-    r"\bfailed\b|^Killed$|\binterrupted\b": "red",
+    r"\bfailed\b|^Killed$|\binterrupted\b": "#ff8f8f",  # AA on this ground
     r"^\[\d/\d\]|^(?:ID|STATE|WORKFLOW|PHASE|BUDGET|UPDATED| )+$": "cyan",
 }
 _KILLED_AT: Final = "[2/4] green: agent answered"

@@ -47,11 +47,26 @@ CHANGE = {
 }
 
 
+OPTIONS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "commit": {"commit": True, "message": "x"},
+    "merge": {"merge": True},
+}
+
+
+@pytest.fixture(scope="module", params=OPTIONS)
+def how(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """A checkout with work of the person's that has to stay."""
+def template(how: str, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """A checkout with work of the person's that has to stay; to merge, one in conflict, too."""
     folder = tmp_path_factory.mktemp("template")
     site = new_site(folder, BEGIN, CHANGE)
+    if how == "merge":
+        lay(site.top, {"a.txt": "1\n2\nTHREE\n", "many/0": None})
+        commit_all(site.top, "meanwhile")
     (site.own / "becomes").rmdir()
     (site.own / "swaps").rmdir()
     lay(site.own, {"turns/inner": "a folder\n", "becomes": "a file\n", "swaps": "-> /etc"})
@@ -71,16 +86,16 @@ def copied(template: Site, folder: Path, **services: Any) -> Site:
     return evolve(template, top=top, services=evolve(template.services, **services))
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["plain", "commit"])
+@pytest.fixture(scope="module")
 def ends(
-    request: pytest.FixtureRequest, template: Site, tmp_path_factory: pytest.TempPathFactory
+    how: str, template: Site, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], MortalFileSystem]:
     """The options, how the checkout is before and after, and the calls that changed it."""
-    options = {"commit": True, "message": "x"} if request.param else {}
+    options = OPTIONS[how]
     fs = MortalFileSystem()
     site = copied(template, tmp_path_factory.mktemp("reference"), fs=fs)
     before = seen(site.top)
-    site.apply(**options)
+    assert bool(site.apply(**options).conflicts) == (how == "merge")
     return options, before, _timeless(seen(site.top)), fs
 
 

@@ -37,6 +37,44 @@ def _become(folder: Path, tree: dict[str, tuple[str, bool]]) -> str:
     return commit_all(folder, "tree")
 
 
+def _named(content: object) -> object:
+    """Return a file with the name that an apply gives our side of a conflict."""
+    return content.replace(b" HEAD", b" yours") if isinstance(content, bytes) else content
+
+
+def _files(top: Path) -> dict[str, object]:
+    found = files_of(top).items()
+    return {name.replace("~HEAD", "~yours"): _named(content) for name, content in found}
+
+
+def _staged(top: Path) -> list[tuple[str, str, str, object]]:
+    """Return the mode, stage, path and content of each entry of an index."""
+    lines = plain_git(top, "ls-files", "-s").stdout.decode().splitlines()
+    entries = [line.replace("\t", " ", 1).split(" ", 3) for line in lines]
+    asked = "".join(f"{oid}\n" for _, oid, _, _ in entries).encode()
+    rest = plain_git(top, "cat-file", "--batch=%(objectsize)", stdin=asked).stdout
+    found = []
+    for mode, _, stage, path in entries:
+        size, _, rest = rest.partition(b"\n")
+        content, rest = rest[: int(size)], rest[int(size) + 1 :]
+        found.append((mode, stage, path.replace("~HEAD", "~yours"), _named(content)))
+    return sorted(found, key=lambda one: (one[2], one[1]))
+
+
+def _merges_as(scratch: Path, site: Site) -> None:
+    """Check that a merge on request leaves what git's own merge left in the clone."""
+    before = seen(site.top)
+    try:
+        applied = site.apply(merge=True)
+    except ApplyConflict:
+        assert plain_git(scratch, "ls-files", "-u").stdout == b""
+        assert seen(site.top) == before
+    else:
+        assert applied.conflicts
+        assert _files(site.top) == _files(scratch)
+        assert _staged(site.top) == _staged(scratch)
+
+
 @settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(base=TREES, theirs=TREES, ours=TREES)
 def test_the_applied_result_is_gits_own_merge(
@@ -54,8 +92,8 @@ def test_the_applied_result_is_gits_own_merge(
         _become(top, ours)
         scratch = folder / "clone"
         plain_git(top, "clone", "-q", str(top), str(scratch))
-        plain_git(scratch, "fetch", "-q", str(own), result)
-        merged = plain_git(scratch, "merge", "-q", "--no-edit", result, check=False)
+        plain_git(scratch, "fetch", "-q", str(own), f"{result}:it")
+        merged = plain_git(scratch, "merge", "-q", "--no-edit", "it", check=False)
         site = Site(top, own, first, result, services_in(folder))
         before = seen(top)
         try:
@@ -63,6 +101,7 @@ def test_the_applied_result_is_gits_own_merge(
         except ApplyConflict:
             assert merged.returncode != 0
             assert seen(top) == before
+            _merges_as(scratch, site)
         except ApplyRefused:
             assert seen(top) == before
             raise

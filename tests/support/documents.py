@@ -99,7 +99,8 @@ def readers_pages() -> list[Path]:
 
 def all_pages() -> list[Path]:
     """Return every document of the repository."""
-    return [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+    beside = [ROOT / "examples" / "README.md", ROOT / "benchmarks" / "README.md"]
+    return [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")), *beside]
 
 
 def blocks_of(page: Path) -> list[Block]:
@@ -154,11 +155,9 @@ def anchors_of(page: Path) -> set[str]:
 
 def links_of(page: Path) -> list[tuple[int, str]]:
     """Return where a page's links and pictures lead, with their lines; none within code."""
-    return [
-        (number, target)
-        for number, line in prose_of(page)
-        for target in _LINK.findall(_CODE.sub("", line) if "](" not in line else line)
-    ]
+    prose = prose_of(page)
+    text = "\n".join(_CODE.sub("", line) for _, line in prose)
+    return [(prose[text.count("\n", 0, one.start())][0], one[1]) for one in _LINK.finditer(text)]
 
 
 def commands_of(page: Path) -> list[tuple[int, str]]:

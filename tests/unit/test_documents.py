@@ -125,7 +125,8 @@ def test_every_path_of_the_documents_that_the_package_names_exists() -> None:
     named = {
         (path.relative_to(ROOT).as_posix(), name)
         for folder in ("tools", "benchmarks", "examples")
-        for path in (ROOT / folder).rglob("*.py")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".py", ".md", ".yaml", ".toml"}
         for name in re.findall(r"\bdocs/[\w./-]+\.md\b", path.read_text("utf-8"))
     }
     named -= {one for one in named if one[1] == "docs/rules.md"}  # of a person, in a template

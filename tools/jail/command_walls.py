@@ -1,4 +1,4 @@
-"""Commands in a jail, or without walls if a person said so: one port, and one place that decides.
+"""Commands in a jail, or without walls if a person said so; the one place that decides which.
 
 Agents that edit in place and gates by command run their commands through `command_walls`.
 """
@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from attrs import evolve
 
@@ -26,57 +26,13 @@ from .mounts import make_mount_points
 from .policy import JailPolicy, JailResult, JailUsage, Means, StopReason
 from .toolchain import find_program, shown_path
 
-_OWN: Final = (*("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LC_ALL", "LC_CTYPE"),)
+_OWN: Final = ("HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "LANG", "LC_ALL", "LC_CTYPE")
 """The variables of this process that a command without walls gets besides `PATH`."""
 _STOPS: Final = {"time": StopReason.DEADLINE, "output": StopReason.OUTPUT}
 
 
-class CommandWalls(Protocol):
-    """Runs commands within a time limit and a bound of output; no process group of one is left.
-
-    `Jail` has the same methods and documents them.
-    """
-
-    def check(self) -> None:
-        """Check that a command can run here."""
-        ...
-
-    def require(self, command: Sequence[str]) -> None:
-        """Find what a command's program needs."""
-        ...
-
-    def sees(self, workspace: Path) -> str:
-        """Return the path that a workspace has for a command."""
-        ...
-
-    def run(
-        self,
-        command: Sequence[str],
-        *,
-        workspace: Path,
-        stdin: bytes = b"",
-        environment: Mapping[str, str] | None = None,
-        deadline_s: float | None = None,
-    ) -> JailResult:
-        """Run a command in a workspace."""
-        ...
-
-    def missing(self, result: JailResult, command: Sequence[str] = ()) -> MissingProgram | None:
-        """Return the program that a command did not find, or None."""
-        ...
-
-
-def command_walls(policy: JailPolicy, *, programs: Sequence[str] = ()) -> CommandWalls:
-    """Return what runs commands: a jail, unless the policy says that they have no walls.
-
-    Raises:
-        JailError: As for `Jail`; without walls only `CommandMissing`.
-    """
-    return Jail(policy, programs=programs) if policy.walls else NoWalls(policy, programs=programs)
-
-
 class NoWalls:
-    """Runs commands as this process's user, who they can do anything as; nothing is sealed.
+    """Runs commands as this process's user: they can do all that this user can.
 
     Of a jail's guarantees these are left: the deadline, the bound of the output, an environment of
     named variables, and the end of the command's process group. A process that leaves the group
@@ -189,3 +145,16 @@ def _unlink(name: str, fd: int) -> None:
     with suppress(OSError):
         os.unlink(name, dir_fd=fd)
         os.mkdir(name, 0o755, dir_fd=fd)
+
+
+CommandWalls: TypeAlias = Jail | NoWalls
+"""What runs commands in a workspace: a jail, or nothing around them."""
+
+
+def command_walls(policy: JailPolicy, *, programs: Sequence[str] = ()) -> CommandWalls:
+    """Return what runs commands: a jail, unless the policy says that they have no walls.
+
+    Raises:
+        JailError: As for `Jail`; without walls only `CommandMissing`.
+    """
+    return Jail(policy, programs=programs) if policy.walls else NoWalls(policy, programs=programs)

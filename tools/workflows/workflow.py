@@ -296,13 +296,6 @@ class Workflow:
         return any(gate.tests_in_sandbox and gate.framework == "pytest" for gate in self.gates)
 
     @property
-    def needs_sandbox(self) -> bool:
-        """Whether any part of it runs in the sandbox."""
-        if self.role is None:
-            return self.isolation == "sandbox"
-        return any(gate.in_sandbox for gate in self.gates)
-
-    @property
     def packages(self) -> frozenset[tuple[str, ...]]:
         """The package lists of gates that need more than the standard library in the sandbox."""
         return frozenset(gate.packages for gate in self.gates if gate.packages)

@@ -77,9 +77,10 @@ def test_a_command_gets_named_variables_only(
 
 def test_the_deadline_and_the_bound_of_output_end_a_command(walls: Maker, tmp_path: Path) -> None:
     late = walls(deadline_s=0.2).run(["sleep", "600"], workspace=tmp_path)
+    assert late.usage.seconds < 30
     assert (late.exit_code, late.stopped) == (None, StopReason.DEADLINE)
     one = walls(output_bytes=4096)
-    loud = one.run(["sh", "-c", "yes"], workspace=tmp_path)
+    loud = one.run(["head", "-c", "1000000", "/dev/zero"], workspace=tmp_path)
     assert (loud.exit_code, loud.stopped) == (None, StopReason.OUTPUT)
     assert len(loud.stdout) <= 4096
     assert one.run(["sleep", "600"], workspace=tmp_path, deadline_s=0.2).stopped is not None

@@ -110,7 +110,7 @@ def test_an_agents_work_with_a_gate_by_command_compiles_no_interpreter(
 
     line.ground.plan.write_text(json.dumps({"red": [{"end": 7}]}))
     begun = call(
-        *("tdflow", str(line.specification), "--repo", str(line.ground.repository)),
+        *("run", "tdflow", str(line.specification), "--repo", str(line.ground.repository)),
         *("--gate", GATE, "--report", "tap", "--agent", line.agent, "--agent-mode", "edit"),
     )
     assert begun == 1
@@ -122,7 +122,7 @@ def test_an_agents_work_with_a_gate_by_command_compiles_no_interpreter(
         ("list",),
         ("doctor",),
         ("diff", session_id),
-        ("report", session_id),
+        ("session", "report", session_id),
         ("init",),
     ):
         assert call(*words) == 0, (words, capsys.readouterr())

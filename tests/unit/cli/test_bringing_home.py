@@ -12,7 +12,7 @@ from agentforge_sessions.harness import SessionManager
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from tests.support.applying import files_of, lay, new_site, seen
 from tests.support.mortal_filesystem import Killed, MortalFileSystem
-from tests.support.repositories import new_checkout, plain_git
+from tests.support.repositories import commit_all, new_checkout, plain_git
 from tests.unit.cli.conftest import CommandLine
 
 
@@ -86,6 +86,41 @@ def test_what_is_in_the_way_is_named_and_stays(
     assert seen(top) == before
 
 
+def test_a_conflict_is_refused_with_both_ways_out_and_each_leads_out(
+    agentforge: CommandLine, session_id: str, tmp_path: Path
+) -> None:
+    top = tmp_path / "checkout"
+    lay(top, {"a.txt": "mine\n"})
+    commit_all(top, "the same line")
+    for setting in ("user.name", "user.email"):
+        plain_git(top, "config", setting, "me@example.org")
+    refused = agentforge("apply", session_id)
+    assert refused.code == 6
+    said = " ".join(refused.err.split())
+    assert "the same lines of a.txt" in said
+    assert "--merge writes both sides" in said
+    assert "--branch NAME commits the result" in said
+
+    shown = agentforge("apply", session_id, "--merge", "--dry-run")
+    assert shown.out.splitlines() == [
+        *("A new.txt", "C a.txt"),
+        f"Nothing was done; 1 path and 1 in conflict would change in {top}.",
+    ]
+    branched = agentforge("apply", session_id, "--branch", "agents/one")
+    assert "Committed 2 paths on branch agents/one" in branched.out
+    assert plain_git(top, "status", "--porcelain").stdout == b""
+
+    merged = agentforge("apply", session_id, "--merge")
+    assert merged.code == 1
+    assert merged.out.endswith(
+        f"Applied 1 path and 1 in conflict to {top}, staged and not committed. Resolve the "
+        "conflicts and `git add` them.\n"
+    )
+    text = f"<<<<<<< yours\nmine\n=======\none\n>>>>>>> {session_id}\n"
+    assert (top / "a.txt").read_text() == text
+    assert plain_git(top, "status", "--porcelain").stdout == b"UU a.txt\nA  new.txt\n"
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -94,6 +129,9 @@ def test_what_is_in_the_way_is_named_and_stays(
         ["--continue", "--abort"],
         ["ID", "--hooks"],
         ["ID", "--branch", "x", "--commit"],
+        ["ID", "--merge", "--commit"],
+        ["ID", "--merge", "--branch", "x"],
+        ["--continue", "--merge"],
         ["ID", "-m", "x"],
         ["--abort", "--files", "*.py"],
         ["--continue", "--commit"],

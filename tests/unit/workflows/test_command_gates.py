@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from agentforge_sessions.harness import PhaseResult
-from agentforge_sessions.workflows import SPEC, TDFLOW
 from agentforge_sessions.workflows.errors import InvalidWorkflow
 from agentforge_sessions.workflows.gate_port import (
     CommandExecution,
@@ -323,9 +322,3 @@ def test_a_workflow_with_a_command_is_read_again_from_its_snapshot() -> None:
     assert len(made.command_gates) >= 3
     assert not made.needs_pytest
     assert not TDFLOW.command_gates
-
-
-def test_only_gates_without_a_command_need_the_sandbox() -> None:
-    assert TDFLOW.needs_sandbox
-    assert not TDFLOW.with_command("make test").needs_sandbox
-    assert not SPEC.needs_sandbox

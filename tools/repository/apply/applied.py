@@ -54,7 +54,8 @@ class Applied:
 
     Attributes:
         checkout: The checkout.
-        paths: What changed.
+        paths: What changed; without what is in conflict.
+        conflicts: The paths that the person has to resolve, with markers where git writes some.
         already: Paths that already had the result's content.
         ignored: New files of the result that the repository's rules ignore; they were left out.
         left_out: Paths outside the globs of `files`.
@@ -65,6 +66,7 @@ class Applied:
 
     checkout: Path
     paths: tuple[AppliedPath, ...] = ()
+    conflicts: tuple[str, ...] = ()
     already: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -75,7 +77,7 @@ class Applied:
     @property
     def nothing_to_do(self) -> bool:
         """Whether the checkout already had the complete result."""
-        return not self.paths and self.commit is None
+        return not (self.paths or self.conflicts) and self.commit is None
 
 
 @frozen(kw_only=True)

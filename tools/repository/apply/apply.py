@@ -173,29 +173,25 @@ class _Apply:
 
     def foresee(self) -> Applied:
         """Return what `carry_out` would do."""
-        with locked(self._repository, self._services) as git_dir_fd:
-            require_finished(self._repository, self._services, git_dir_fd)
-            with self._opened() as (scratch, state):
-                if self._options.branch is not None:
-                    applied, _ = self._branch_plan(scratch, state, self._options.branch)
-                else:
-                    applied = self._applied(self._plan(scratch, state))
+        with self._opened() as (_, scratch, state):
+            if self._options.branch is not None:
+                applied, _, _ = self._branch_plan(scratch, state, self._options.branch)
+            else:
+                applied = self._applied(self._plan(scratch, state))
         return evolve(applied, dry_run=True)
 
     def carry_out(self) -> Applied:
         """Apply the result."""
         services = self._services
-        with locked(self._repository, services) as git_dir_fd:
-            require_finished(self._repository, services, git_dir_fd)
+        with self._opened() as (git_dir_fd, scratch, state):
+            if self._options.branch is not None:
+                return self._to_branch(scratch, state, self._options.branch)
             sweep_journals(services.fs, git_dir_fd, self._repository.git_dir)
-            with self._opened() as (scratch, state):
-                if self._options.branch is not None:
-                    return self._to_branch(scratch, state, self._options.branch)
-                plan = self._plan(scratch, state)
-                commit = self._commit(scratch, state, plan)
-                if plan.paths or plan.index is not None or commit is not None:
-                    self._write_journal(git_dir_fd, scratch, state, plan, commit)
-                    carry_out(self._repository, services, git_dir_fd, state)
+            plan = self._plan(scratch, state)
+            commit = self._commit(scratch, state, plan)
+            if plan.paths or plan.index is not None or commit is not None:
+                self._write_journal(git_dir_fd, scratch, state, plan, commit)
+                carry_out(self._repository, services, git_dir_fd, state)
         applied = evolve(self._applied(plan), commit=commit)
         if self._options.commit and self._options.hooks and plan.differences:
             paths = [one.path for one in plan.differences]
@@ -206,17 +202,26 @@ class _Apply:
         return applied
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[Scratch, CheckoutState]]:
+    def _opened(self) -> Iterator[tuple[int, Scratch, CheckoutState]]:
+        """Yield the locked git directory, a scratch repository and the checkout's state.
+
+        Only what writes to the checkout needs one in which nothing else is under way.
+        """
         repository, services = self._repository, self._services
-        with open_scratch(repository, self._objects, parent=services.scratch) as scratch:
-            state = read_state(
-                repository, scratch.git, fs=services.fs, environment=services.environment
-            )
-            require_no_operation(repository, state)
-            lock = repository.git_dir / INDEX_LOCK
-            if os.path.lexists(lock):
-                raise CheckoutBusy(repository.work_tree, lock)
-            yield scratch, state
+        with locked(repository, services) as git_dir_fd:
+            writes = self._options.branch is None
+            if writes:
+                require_finished(repository, services, git_dir_fd)
+            with open_scratch(repository, self._objects, parent=services.scratch) as scratch:
+                state = read_state(
+                    repository, scratch.git, fs=services.fs, environment=services.environment
+                )
+                if writes:
+                    require_no_operation(repository, state)
+                lock = repository.git_dir / INDEX_LOCK
+                if writes and os.path.lexists(lock):
+                    raise CheckoutBusy(repository.work_tree, lock)
+                yield git_dir_fd, scratch, state
 
     def _plan(self, scratch: Scratch, state: CheckoutState) -> ApplyPlan:
         return make_plan(
@@ -226,13 +231,18 @@ class _Apply:
             base=self._base,
             result=self._result,
             options=self._options,
+            label=self._label.rpartition(" ")[2],
             fs=self._services.fs,
         )
 
     def _applied(self, plan: ApplyPlan) -> Applied:
+        conflicts = dict.fromkeys(path for path, _ in plan.stages)
         return Applied(
             checkout=self._repository.work_tree,
-            paths=tuple(map(AppliedPath.of_planned, plan.paths)),
+            paths=tuple(
+                AppliedPath.of_planned(one) for one in plan.paths if one.path not in conflicts
+            ),
+            conflicts=tuple(map(os.fsdecode, conflicts)),
             already=tuple(map(os.fsdecode, plan.already)),
             ignored=tuple(map(os.fsdecode, plan.ignored)),
             left_out=tuple(map(os.fsdecode, plan.left_out)),
@@ -241,12 +251,15 @@ class _Apply:
     def _commit(self, scratch: Scratch, state: CheckoutState, plan: ApplyPlan) -> str | None:
         if plan.tree is None or not plan.differences:
             return None
-        return self._made_commit(scratch, state, plan.tree)
+        return self._made_commit(scratch, state, state.head, plan.tree)
 
-    def _made_commit(self, scratch: Scratch, state: CheckoutState, tree: str) -> str:
+    def _made_commit(
+        self, scratch: Scratch, state: CheckoutState, parent: str | None, tree: str
+    ) -> str:
         return make_commit(
             scratch,
             state,
+            parent=parent,
             tree=tree,
             message=self._message,
             services=self._services,
@@ -260,7 +273,8 @@ class _Apply:
         plan: ApplyPlan,
         commit: str | None,
     ) -> None:
-        pack = pack_objects(scratch, state, plan.differences, commit, plan.tree)
+        leaves = [one.new for one in plan.differences] + [one.leaf for _, one in plan.stages]
+        pack = pack_objects(scratch, leaves, parent=state.head, commit=commit, tree=plan.tree)
         mode = _INDEX_MODE
         if state.index_bytes is not None:
             mode = self._repository.index.stat().st_mode & 0o777
@@ -296,32 +310,33 @@ class _Apply:
 
     def _branch_plan(
         self, scratch: Scratch, state: CheckoutState, branch: str
-    ) -> tuple[Applied, str]:
-        """Merge for a branch; return what changes, and the tree."""
+    ) -> tuple[Applied, str | None, str]:
+        """Return what a branch changes, its parent, and its tree."""
         require_new_branch(self._repository, branch)
-        change, merged = plan_branch(
+        change, parent, tree = plan_branch(
+            self._repository,
             scratch,
             state,
             base=self._base,
             result=self._result,
-            options=self._options,
+            files=self._options.files,
         )
         applied = Applied(
             checkout=self._repository.work_tree,
-            paths=tuple(map(AppliedPath.of_difference, merged.differences)),
+            paths=tuple(map(AppliedPath.of_difference, change.differences)),
             ignored=tuple(map(os.fsdecode, change.ignored)),
             left_out=tuple(map(os.fsdecode, change.left_out)),
-            branch=branch if merged.differences else None,
+            branch=branch if change.differences else None,
         )
-        return applied, merged.tree
+        return applied, parent, tree
 
     def _to_branch(self, scratch: Scratch, state: CheckoutState, branch: str) -> Applied:
         """Commit the result on its own branch; files, index and HEAD stay unchanged."""
-        applied, tree = self._branch_plan(scratch, state, branch)
+        applied, parent, tree = self._branch_plan(scratch, state, branch)
         if not applied.paths:
             return applied
-        commit = self._made_commit(scratch, state, tree)
-        pack = pack_objects(scratch, state, (), commit, tree)
+        commit = self._made_commit(scratch, state, parent, tree)
+        pack = pack_objects(scratch, (), parent=parent, commit=commit, tree=tree)
         assert pack is not None  # noqa: S101 (a commit is an object)
         try:
             install_pack(self._services.fs, self._repository.objects, *pack)

@@ -6,11 +6,11 @@ If asked, the person's own git makes it instead, with their hooks, signing and c
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ...base.program_run import ProgramRun, run_program
-from ..git.git_command import Difference, joined
+from ..git.git_command import Leaf, joined
 from ..git.git_repositories import UserRepository
 from .applied import ApplyServices
 from .apply_errors import BranchRefused, CommitRefused, NoIdentity
@@ -24,6 +24,7 @@ def make_commit(
     scratch: Scratch,
     state: CheckoutState,
     *,
+    parent: str | None,
     tree: str,
     message: str,
     services: ApplyServices,
@@ -46,7 +47,7 @@ def make_commit(
     }
     if not all(identity.values()):
         raise NoIdentity(state.top)
-    parents = () if state.head is None else ("-p", state.head)
+    parents = () if parent is None else ("-p", parent)
     return scratch.git.run(
         *("commit-tree", *parents, tree),
         stdin=f"{message.rstrip()}\n".encode("utf-8", "surrogateescape"),
@@ -56,15 +57,16 @@ def make_commit(
 
 def pack_objects(
     scratch: Scratch,
-    state: CheckoutState,
-    differences: Sequence[Difference],
+    leaves: Iterable[Leaf | None],
+    *,
+    parent: str | None = None,
     commit: str | None,
     tree: str | None,
 ) -> tuple[str, dict[str, bytes]] | None:
     """Pack the objects that the repository may lack; return the pack's name and its files."""
-    wanted = {one.new.oid for one in differences if one.new is not None}
+    wanted = {one.oid for one in leaves if one is not None}
     if commit is not None and tree is not None:
-        head = scratch.empty_tree() if state.head is None else f"{state.head}^{{tree}}"
+        head = scratch.empty_tree() if parent is None else f"{parent}^{{tree}}"
         found = scratch.differences(head, tree, folders=True)
         wanted |= {one.new.oid for one in found if one.new is not None} | {commit, tree}
     if not wanted:

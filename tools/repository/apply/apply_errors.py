@@ -83,7 +83,8 @@ class ApplyConflict(ApplyError):
     """The result and the checkout's commit changed the same lines; nothing was changed."""
 
     message = """{path} and the result changed the same lines of {paths:;}. Nothing was changed.
-    Apply the rest with --files, or export the result and merge by hand."""
+    --merge writes both sides into the files between conflict markers, as git does; --branch NAME
+    commits the result on a branch of its own; --files applies the rest."""
     conflicts: Sequence[str]
 
     @property

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 
 from ...base.files import FileSystem
 from ...base.files.filesystem import DIRECTORY_FLAGS, opened
-from ..git.git_command import Difference, Leaf, joined
+from ..git.git_command import Difference, IndexEntry, Leaf, joined
 from ..git.git_repositories import OwnRepository, UserRepository
 from .apply_errors import ApplyRefused, BlockedPath, Obstacle
 from .apply_rules import Action, PathFacts, case_clashes, decide
@@ -46,7 +46,8 @@ class ApplyOptions:
         files: Globs of the paths to apply; all if empty.
         commit: Whether to commit it.
         message: The commit's message; a default one if None.
-        branch: A branch to make for the commit; the checkout stays unchanged.
+        branch: A branch to make for the commit, from the base; the checkout stays unchanged.
+        merge: Whether conflicts are written into the files with markers; not with a commit.
         hooks: Whether the person's own git commits, with the repository's hooks and signing.
         run_filters: Whether filter programs of the person's configuration run, such as Git LFS.
     """
@@ -55,6 +56,7 @@ class ApplyOptions:
     commit: bool = False
     message: str | None = None
     branch: str | None = None
+    merge: bool = False
     hooks: bool = False
     run_filters: bool = False
 
@@ -72,6 +74,7 @@ class ApplyPlan:
         paths: What is written.
         already: Paths that have the result's content already.
         differences: All changes, as differences between trees.
+        stages: The sides of each path in conflict.
         ignored: New files of the result that the repository's rules ignore; they are left out.
         left_out: Paths outside the globs of `files`.
         folders: The folders on the way, and those that make room, with modes; None for new ones.
@@ -84,6 +87,7 @@ class ApplyPlan:
     paths: tuple[PlannedPath, ...]
     already: tuple[bytes, ...]
     differences: tuple[Difference, ...]
+    stages: tuple[tuple[bytes, IndexEntry], ...]
     ignored: tuple[bytes, ...]
     left_out: tuple[bytes, ...]
     folders: Mapping[bytes, int | None]
@@ -102,6 +106,7 @@ class _Look:
         scratch: Ours.
         state: The state of the checkout.
         options: The options.
+        label: The result's name.
         fs: The file system.
         top_fd: The checkout, open.
     """
@@ -110,6 +115,7 @@ class _Look:
     scratch: Scratch
     state: CheckoutState
     options: ApplyOptions
+    label: str
     fs: FileSystem
     top_fd: int
 
@@ -122,6 +128,7 @@ def make_plan(
     base: str,
     result: str,
     options: ApplyOptions,
+    label: str,
     fs: FileSystem,
 ) -> ApplyPlan:
     """Return what applying a result does to a checkout, which is not changed.
@@ -133,39 +140,53 @@ def make_plan(
         GitFailed: Git can't read something.
         OSError: The system refused.
     """
-    change, head = _sides(scratch, state, base=base, result=result, options=options)
+    heads = [] if state.head is None else [state.head]
+    base_tree, result_tree, *head = trees_of(scratch, [base, result, *heads])
+    change = find_change(scratch, state, base=base_tree, result=result_tree, files=options.files)
     with opened(fs, os.fspath(repository.work_tree), DIRECTORY_FLAGS & ~os.O_NOFOLLOW) as top_fd:
         look = _Look(
             repository=repository,
             scratch=scratch,
             state=state,
             options=options,
+            label=label,
             fs=fs,
             top_fd=top_fd,
         )
-        return _plan(look, change, head)
+        return _plan(look, change, head[0] if head else scratch.empty_tree())
 
 
 def plan_branch(
-    scratch: Scratch, state: CheckoutState, *, base: str, result: str, options: ApplyOptions
-) -> tuple[ResultChange, Merged]:
-    """Merge a result into the commit that is checked out, for its own branch.
+    repository: UserRepository,
+    scratch: Scratch,
+    state: CheckoutState,
+    *,
+    base: str,
+    result: str,
+    files: Sequence[str],
+) -> tuple[ResultChange, str | None, str]:
+    """Return what a branch of a result's own is: its change, its parent and its tree.
+
+    The parent is the base, if the repository has it, else the last commit before it that it has,
+    else the one that is checked out. The tree is the parent's with the result's files, so that
+    nothing can conflict.
 
     Raises:
-        ApplyConflict: As for `make_plan`; so are the others.
+        ApplyRefused: It has names that must not be written on any system.
+        ObjectsMissing: Objects of the result or its base are missing.
+        GitFailed: Git can't read something.
     """
-    change, head = _sides(scratch, state, base=base, result=result, options=options)
-    return change, merge(scratch, change, head, state)
-
-
-def _sides(
-    scratch: Scratch, state: CheckoutState, *, base: str, result: str, options: ApplyOptions
-) -> tuple[ResultChange, str]:
-    """Return the result's changes, and the tree that is checked out."""
-    heads = [] if state.head is None else [state.head]
-    base_tree, result_tree, *head = trees_of(scratch, [base, result, *heads])
-    change = find_change(scratch, state, base=base_tree, result=result_tree, files=options.files)
-    return change, head[0] if head else scratch.empty_tree()
+    base_tree, result_tree = trees_of(scratch, [base, result])
+    change = find_change(scratch, state, base=base_tree, result=result_tree, files=files)
+    line = scratch.git.run("rev-list", "--first-parent", "-n", "2", base, accept=(0, 128))
+    parent = state.head
+    for one in line.stdout.decode("ascii").split():
+        if repository.run("cat-file", "-e", f"{one}^{{commit}}", accept=(0, 1, 128)).exit_code == 0:
+            parent = one
+            break
+    old = scratch.empty_tree() if parent is None else trees_of(scratch, [parent])[0]
+    new = {one.path: one.new for one in change.differences}
+    return change, parent, scratch.changed_tree(old, new, "index.branch")
 
 
 def _plan(look: _Look, change: ResultChange, head: str) -> ApplyPlan:
@@ -179,7 +200,8 @@ def _plan(look: _Look, change: ResultChange, head: str) -> ApplyPlan:
     if look.options.commits:
         _require(look, [_blocked(one, Obstacle.UNCOMMITTED_BASE) for one in done])
     ours = look.scratch.changed_tree(head, laid, "index.laid")
-    merged = merge(look.scratch, change, ours, look.state)
+    marked = look.label if look.options.merge and not look.options.commit else None
+    merged = merge(look.scratch, change, ours, look.state, marked)
     touched = [one.path for one in merged.differences]
     more = [path for path in touched if path not in standing]
     if more:
@@ -227,6 +249,7 @@ def _decided(
     outside = _outside(look, merged)
     actions: dict[bytes, Action] = {}
     blocked: list[BlockedPath] = []
+    conflicts = set(merged.conflicts)
     for one in merged.differences:
         facts = PathFacts(
             head=heads.get(one.path),
@@ -237,6 +260,7 @@ def _decided(
             content=contents.get(one.path),
             ignored=one.path in ignored,
             outside=one.path in outside,
+            conflicted=one.path in conflicts,
         )
         decision = decide(facts, committing=look.options.commits)
         if isinstance(decision, Action):
@@ -268,7 +292,7 @@ def _decided(
     staged = {
         one.path: one.new
         for one in merged.differences
-        if actions[one.path] in {Action.WRITE, Action.ALREADY_STAGED}
+        if actions[one.path] in {Action.WRITE, Action.ALREADY_STAGED} and one.path not in conflicts
     }
     tree = _tree_of_commit(look, merged, head, staged) if look.options.commits else None
     folders = [*folders_above(one.path for one in written), *rooms]
@@ -276,10 +300,11 @@ def _decided(
         paths=planned,
         already=tuple(path for path, one in actions.items() if one is Action.ALREADY),
         differences=merged.differences,
+        stages=merged.stages,
         ignored=change.ignored,
         left_out=change.left_out,
         folders=folder_modes(look.fs, look.top_fd, sorted(set(folders))),
-        index=_new_index(look, staged),
+        index=_new_index(look, staged, merged.stages),
         tree=tree,
         before=look.scratch.folder / "before",
         after=look.scratch.folder / "after",
@@ -420,17 +445,21 @@ def _checked_out(
     return found
 
 
-def _new_index(look: _Look, staged: Mapping[bytes, Leaf | None]) -> bytes | None:
-    """Return the person's index with the staged changes; None if there are none."""
+def _new_index(
+    look: _Look,
+    staged: Mapping[bytes, Leaf | None],
+    stages: Sequence[tuple[bytes, IndexEntry]],
+) -> bytes | None:
+    """Return the person's index with the staged changes and conflicts; None if there are none."""
     current = {path: entry.leaf for path, entry in look.state.index.items()}
     changes = {path: leaf for path, leaf in staged.items() if current.get(path) != leaf}
-    if not changes:
+    if not changes and not stages:
         return None
     index = look.scratch.index("index.new")
     assert index.index is not None  # noqa: S101 (it was given one)
     if look.state.index_bytes is not None:
         index.index.write_bytes(look.state.index_bytes)
-    look.scratch.put(index, changes, {"core.splitIndex": "false", **PROTECTING})
+    look.scratch.put(index, changes, {"core.splitIndex": "false", **PROTECTING}, stages)
     listed = look.scratch.listed(index)
     refused = [path for path, leaf in changes.items() if listed.get(path) != leaf]
     _require(look, [_blocked(path, Obstacle.UNSAFE_NAME) for path in refused])

@@ -40,6 +40,7 @@ class PathFacts:
             link.
         ignored: Whether the repository's rules ignore it.
         outside: Whether it is new, and outside a sparse checkout.
+        conflicted: Whether both sides changed it, and the merge leaves that to the person.
     """
 
     head: Leaf | None
@@ -50,6 +51,7 @@ class PathFacts:
     content: Leaf | None
     ignored: bool = False
     outside: bool = False
+    conflicted: bool = False
 
 
 class Action(Enum):
@@ -63,10 +65,10 @@ class Action(Enum):
 
 def decide(facts: PathFacts, *, committing: bool) -> Action | Obstacle:
     """Return what to do with a path, or why nothing can be done."""
-    blocked = _by_kind(facts)
-    if blocked is not None:
-        return blocked
     staged = None if facts.index is None else facts.index.leaf
+    found = _by_kind(facts) or (_in_conflict(facts, staged) if facts.conflicted else None)
+    if found is not None:
+        return found
     if facts.content == facts.merged:
         if not committing:
             return Action.ALREADY
@@ -84,6 +86,13 @@ def _by_kind(facts: PathFacts) -> Obstacle | None:
     if facts.outside or (facts.index is not None and facts.index.skipped):
         return Obstacle.SPARSE
     return _KINDS.get(facts.standing.kind)
+
+
+def _in_conflict(facts: PathFacts, staged: Leaf | None) -> Action | Obstacle:
+    """Decide about a path in conflict: its file and its place in the index have to be HEAD's."""
+    if facts.content == facts.ours == facts.head:
+        return Action.WRITE if staged == facts.head else Obstacle.STAGED
+    return _unsaved(facts, staged)
 
 
 def _unsaved(facts: PathFacts, staged: Leaf | None) -> Obstacle:

@@ -229,7 +229,7 @@ def names_in(fs: FileSystem, top_fd: int, folder: bytes) -> list[str]:
 def contents_below(
     fs: FileSystem, top_fd: int, folder: bytes, limit: int
 ) -> tuple[list[bytes], list[bytes]]:
-    """Return the files and the folders below a folder; stop after a folder that reaches `limit`.
+    """Return the files and the folders below a folder, together at most `limit`.
 
     Raises:
         OSError: A folder can't be listed.
@@ -240,7 +240,7 @@ def contents_below(
     while waiting and len(files) + len(folders) < limit:
         one = waiting.pop()
         with directory_beneath(fs, top_fd, parts_of(one)) as fd:
-            for name in fs.listdir(fd):
+            for name in fs.listdir(fd)[: limit - len(files) - len(folders)]:
                 path = one + b"/" + os.fsencode(name)
                 if stat.S_ISDIR(fs.stat(name, dir_fd=fd).st_mode):
                     folders.append(path)

@@ -6,6 +6,7 @@ is one of three commits that are made for it, the base, the checkout's tree and 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -13,13 +14,14 @@ from attrs import frozen
 
 from ...base.path_pattern import component_matcher
 from ..errors import GitFailed, RepositoryError
-from ..git.git_command import Difference, Leaf, joined
+from ..git.git_command import Difference, IndexEntry, Leaf, joined, parse_index
 from .apply_errors import ApplyConflict, ApplyRefused, BlockedPath, Obstacle
 from .apply_rules import unsafe_paths
 from .checkout_state import CheckoutState
 from .scratch import Scratch
 
 _BUILT_IN_MERGES: Final = frozenset({"unspecified", "set", "unset", "text", "binary", "union"})
+_YOURS: Final = "yours"
 _SPECIAL: Final = frozenset(b'*?[\\!#" \t')
 
 
@@ -40,12 +42,19 @@ class Merged:
     Attributes:
         ours: The checkout's present tree, as far as it concerns the result.
         tree: The merged tree.
-        differences: The differences between the two.
+        differences: The differences between the two, and what is in conflict.
+        stages: The sides of each path in conflict, as git's index holds them.
     """
 
     ours: str
     tree: str
     differences: tuple[Difference, ...]
+    stages: tuple[tuple[bytes, IndexEntry], ...] = ()
+
+    @property
+    def conflicts(self) -> tuple[bytes, ...]:
+        """The paths in conflict."""
+        return tuple(dict.fromkeys(path for path, _ in self.stages))
 
 
 @frozen
@@ -182,8 +191,18 @@ def ignored_by(
     return {one.removeprefix(b"./") for one in output.names}
 
 
-def merge(scratch: Scratch, change: ResultChange, ours: str, state: CheckoutState) -> Merged:
+def merge(
+    scratch: Scratch, change: ResultChange, ours: str, state: CheckoutState, marked: str | None
+) -> Merged:
     """Merge a change into a tree; nothing but the scratch repository is written.
+
+    Args:
+        scratch: The scratch repository.
+        change: The change.
+        ours: The tree.
+        state: The checkout.
+        marked: The result's name in conflict markers, which are then in the merged tree as
+            `git merge` writes them; None for no conflicts.
 
     Raises:
         ApplyConflict: Both changed the same lines.
@@ -194,20 +213,30 @@ def merge(scratch: Scratch, change: ResultChange, ours: str, state: CheckoutStat
         return Merged(ours, change.theirs, tuple(scratch.differences(ours, change.theirs)))
     _choose_merges(scratch, change, ours, state)
     base = scratch.commit(change.base)
-    mine, theirs = scratch.commit(ours, base), scratch.commit(change.theirs, base)
+    sides = (_YOURS, "".join(one if one.isalnum() else "_" for one in marked or "") or "result")
+    for name, tree in zip(sides, (ours, change.theirs), strict=True):
+        scratch.branch(name, scratch.commit(tree, base))
+    style = state.settings.values.get("merge.conflictstyle")
     try:
         output = scratch.git.run(
-            *("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", mine, theirs),
+            *("merge-tree", "--write-tree", "-z", "--no-messages", *sides),
             accept=(0, 1),
+            configuration={} if style is None else {"merge.conflictStyle": style},
         )
     except GitFailed as error:
         raise ObjectsMissing(ours, error.output) from error
-    names = output.names
-    tree = names[0].decode("ascii")
-    if output.exit_code:
-        paths = sorted({one.decode("utf-8", "surrogateescape") for one in names[1:]})
-        raise ApplyConflict(state.top, paths)
-    return Merged(ours, tree, tuple(scratch.differences(ours, tree)))
+    merged, *entries = output.names
+    stages = tuple(parse_index(b"".join(b"H " + one + b"\0" for one in entries)))
+    tree = merged.decode("ascii")
+    found = scratch.differences(ours, tree)
+    # Of files that collide after renames git stages the markers, and leaves no path in conflict.
+    if output.exit_code and (marked is None or not stages):
+        paths = {path for path, _ in stages} or {one.path for one in found}
+        raise ApplyConflict(state.top, sorted(map(os.fsdecode, paths)))
+    mine = scratch.files_of(ours) if stages else {}
+    same = {path for path, _ in stages} - {one.path for one in found}
+    found += [Difference(path, mine.get(path), mine.get(path)) for path in sorted(same)]
+    return Merged(ours, tree, tuple(found), stages)
 
 
 def _choose_merges(scratch: Scratch, change: ResultChange, ours: str, state: CheckoutState) -> None:

@@ -15,6 +15,7 @@ from attrs import evolve, field, frozen
 from ..git.git_command import (
     Difference,
     Git,
+    IndexEntry,
     Leaf,
     index_lines,
     joined,
@@ -111,11 +112,14 @@ class Scratch:
         index: OwnRepository,
         changes: Mapping[bytes, Leaf | None],
         configuration: Mapping[str, str] | None = None,
+        stages: Sequence[tuple[bytes, IndexEntry]] = (),
     ) -> None:
-        """Change paths of an index."""
+        """Change paths of an index; those of `stages` are in conflict then."""
+        changes = {**changes, **dict.fromkeys(path for path, _ in stages)}
         index.run(
             *("update-index", "-z", "--add", "--replace", "--index-info"),
-            stdin=index_lines(changes, self.id_length),
+            stdin=index_lines(changes, self.id_length)
+            + joined([one.line(path) for path, one in stages]),
             configuration=configuration,
         )
 
@@ -151,6 +155,10 @@ class Scratch:
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(compressed(COMMIT, content))
         return oid
+
+    def branch(self, name: str, commit: str) -> None:
+        """Set a branch of this repository, whose name then is the commit's in conflict markers."""
+        (self.git.git_dir / "refs" / "heads" / name).write_text(f"{commit}\n")
 
     def empty_tree(self) -> str:
         """Return the tree without a file, which git knows in every repository."""

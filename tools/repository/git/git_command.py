@@ -281,6 +281,10 @@ class IndexEntry:
     skipped: bool = False
     stage: int = 0
 
+    def line(self, path: bytes) -> bytes:
+        """Return its line in the input of `update-index -z --index-info`."""
+        return f"{self.leaf.mode} {self.leaf.oid} {self.stage}\t".encode() + path
+
 
 def parse_differences(output: bytes) -> list[Difference]:
     """Parse the output of `diff-tree -r -z --no-renames`."""

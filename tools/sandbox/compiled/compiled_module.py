@@ -159,8 +159,8 @@ BASELINE: Final = "baseline"
 TEMPLATE: Final = "template"
 _NOT_METERED: Final = (BASELINE, TEMPLATE)
 
-_PROCESSOR_SECONDS: Final = {COMPILING: 110.0, BASELINE: 26.0}
-"""What each compiler needs for the interpreter on a processor of 2024; for telling progress."""
+_PROCESSOR_SECONDS: Final = {COMPILING: 200.0, BASELINE: 28.0}
+"""What each compiler needs for the interpreter, about; for estimates of progress."""
 
 SAID_AFTER_SECONDS: Final = 2.0
 """Seconds after which a wait is logged."""

