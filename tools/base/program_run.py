@@ -43,6 +43,7 @@ class ProgramRun:
         directory: Its working directory; this process's own if None.
         until: Returns whether its standard output so far is sufficient; its standard input stays
             open until then. None: standard input is closed after its last byte.
+        mixed: Whether `output_fd` receives its standard error, too.
     """
 
     words: Sequence[str | bytes]
@@ -55,6 +56,7 @@ class ProgramRun:
     umask: int = -1
     directory: str | os.PathLike[str] | None = "/"
     until: Callable[[bytes], bool] | None = None
+    mixed: bool = False
 
 
 @frozen
@@ -104,7 +106,7 @@ def run_program(run: ProgramRun, *, monotonic: Callable[[], float] = time.monoto
         run.words,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE if run.output_fd is None else run.output_fd,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.STDOUT if run.mixed else subprocess.PIPE,
         env=run.environment,
         cwd=run.directory,
         pass_fds=tuple(run.held),
