@@ -95,3 +95,11 @@ def test_program_that_reads_nothing_is_answered_all_the_same() -> None:
     words = ["sh", "-c", "exec <&-; echo answer"]
     ended = run_program(ProgramRun(words, ENVIRONMENT, b"x" * 300_000, until=bool))
     assert (ended.exit_code, ended.stdout, ended.cut_short) == (0, b"answer\n", None)
+
+
+def test_both_outputs_come_into_one_file_in_their_order(tmp_path: Path) -> None:
+    words = ["sh", "-c", "echo one; echo two >&2; echo three"]
+    with (tmp_path / "output").open("wb") as file:
+        ended = run_program(ProgramRun(words, ENVIRONMENT, output_fd=file.fileno(), mixed=True))
+    assert (ended.exit_code, ended.stdout, ended.stderr) == (0, b"", b"")
+    assert (tmp_path / "output").read_bytes() == b"one\ntwo\nthree\n"

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from attrs import frozen
 
 from .cancellation import check_cancelled, current_token
+from .listening import hear
 
 KEPT_STDERR: Final = 16_384
 """How much of standard error is retained, in bytes: the end of it."""
@@ -42,6 +43,7 @@ class ProgramRun:
         directory: Its working directory; this process's own if None.
         until: Returns whether its standard output so far is sufficient; its standard input stays
             open until then. None: standard input is closed after its last byte.
+        mixed: Whether `output_fd` receives its standard error, too.
     """
 
     words: Sequence[str | bytes]
@@ -54,6 +56,7 @@ class ProgramRun:
     umask: int = -1
     directory: str | os.PathLike[str] | None = "/"
     until: Callable[[bytes], bool] | None = None
+    mixed: bool = False
 
 
 @frozen
@@ -103,7 +106,7 @@ def run_program(run: ProgramRun, *, monotonic: Callable[[], float] = time.monoto
         run.words,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE if run.output_fd is None else run.output_fd,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.STDOUT if run.mixed else subprocess.PIPE,
         env=run.environment,
         cwd=run.directory,
         pass_fds=tuple(run.held),
@@ -161,7 +164,7 @@ def _talk(
                     rest = _feed(process, selector, rest)
                     fed = not rest
                 else:
-                    _drain(key, selector)
+                    _drain(key, selector, heard=key.data is stdout)
             if fed and not process.stdin.closed and _has_all(run, stdout):
                 process.stdin.close()
             if len(stdout) > run.max_output:
@@ -213,7 +216,7 @@ def _has_all(run: ProgramRun, stdout: bytearray) -> bool:
     return run.until is None or run.until(bytes(stdout))
 
 
-def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
+def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector, *, heard: bool) -> None:
     try:
         piece = os.read(key.fd, _PIECE)
     except BlockingIOError:
@@ -221,6 +224,8 @@ def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None
     if not piece:
         selector.unregister(key.fileobj)
     key.data.extend(piece)
+    if heard:
+        hear(piece)
 
 
 def _end(process: subprocess.Popen[bytes], *, ended: bool) -> None:

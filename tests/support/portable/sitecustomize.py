@@ -70,16 +70,16 @@ sys.addaudithook(_refuse)
 class _WithoutProc:
     """A call of `os`; an object, since a function would become a method in a class."""
 
-    def __init__(self, call, missing):  # type: ignore[no-untyped-def]
+    def __init__(self, call, missing):
         self._call, self._missing = call, missing
 
-    def __call__(self, path, *more, **named):  # type: ignore[no-untyped-def]
+    def __call__(self, path, *more, **named):
         if _is_of_linux(path) and _asks_for_the_package():
             return self._missing(path)
         return self._call(path, *more, **named)
 
 
-def _no_file(path):  # type: ignore[no-untyped-def]
+def _no_file(path):
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
@@ -95,7 +95,7 @@ for name in ("stat", "lstat", "readlink", "access"):
 class _Ctypes(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Loads ctypes, which then finds no function of Linux."""
 
-    def find_spec(self, name, path=None, target=None):  # type: ignore[no-untyped-def]
+    def find_spec(self, name, path=None, target=None):
         if name != "ctypes":
             return None
         sys.meta_path.remove(self)
@@ -103,14 +103,14 @@ class _Ctypes(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._loader, spec.loader = spec.loader, self
         return spec
 
-    def create_module(self, spec):  # type: ignore[no-untyped-def]
+    def create_module(self, spec):
         return None
 
-    def exec_module(self, module):  # type: ignore[no-untyped-def]
+    def exec_module(self, module):
         self._loader.exec_module(module)
         found = module.CDLL.__getitem__
 
-        def looked_up(library, name):  # type: ignore[no-untyped-def]
+        def looked_up(library, name):
             if name in FOREIGN:
                 raise AttributeError(name)
             return found(library, name)

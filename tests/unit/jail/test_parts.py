@@ -161,6 +161,17 @@ def test_links_on_the_way_to_a_program_are_needed_too(tmp_path: Path) -> None:
     }
 
 
+def test_a_program_of_npm_has_the_packages_that_it_is_installed_with(tmp_path: Path) -> None:
+    packages = tmp_path / "tools/node_modules"
+    real = packages / "own/node_modules/deep/cli.js"
+    real.parent.mkdir(parents=True)
+    real.write_text("")
+    (packages / ".bin").mkdir()
+    program = packages / ".bin/own"
+    program.symlink_to("../own/node_modules/deep/cli.js")
+    assert toolchain_of([program], EMPTY, shows=always).folders == (packages,)
+
+
 def test_rusts_stand_in_gives_the_toolchain_behind_it(tmp_path: Path) -> None:
     (tmp_path / ".cargo/bin").mkdir(parents=True)
     (tmp_path / ".cargo/bin/rustup").write_text("")

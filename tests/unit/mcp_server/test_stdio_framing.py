@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 
@@ -19,6 +20,7 @@ from agentforge_sessions.entrypoints.mcp_server.stdio import (
     LineFramer,
     TooLong,
     _some,
+    _watch_hangup,
     _write,
     parse,
     stdio_streams,
@@ -266,3 +268,29 @@ async def test_a_byte_that_somebody_else_took_is_not_the_end(pipes: Pipes) -> No
     assert got == [b"a", b"b"]
     os.close(second)
     pipes.close()
+
+
+def _pipe() -> tuple[int, int]:
+    return os.pipe()
+
+
+def _sockets() -> tuple[int, int]:
+    ours, theirs = socket.socketpair()
+    return theirs.detach(), ours.detach()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("connected", [_pipe, _sockets])
+async def test_reading_ends_once_the_client_has_closed_what_it_reads_from(
+    connected: Callable[[], tuple[int, int]],
+) -> None:
+    theirs, ours = connected()
+    async with anyio.create_task_group() as group:
+        with anyio.fail_after(60), anyio.CancelScope() as reading:
+            group.start_soon(_watch_hangup, ours, reading)
+            await anyio.lowlevel.checkpoint()
+            assert not reading.cancel_called
+            os.close(theirs)
+            await anyio.sleep_forever()
+    assert reading.cancelled_caught
+    os.close(ours)

@@ -4,7 +4,6 @@
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -97,38 +96,29 @@ def run_gate(
         How it ended, or None if it can't be run; that does not send the agent back to work.
     """
     import shlex  # what can run programs is slow to load, and few configurations name a check
-    import signal
-    import subprocess
     import tempfile
 
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        return None
+    from ...base.program_run import ProgramRun, run_program
+
     with tempfile.TemporaryFile() as output:
         try:
-            process = subprocess.Popen(  # noqa: S603 (the command is the configuration's)
-                words,
-                cwd=folder,
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+            ended = run_program(
+                ProgramRun(
+                    shlex.split(command),
+                    dict(environment),
+                    timeout_s=timeout_s,
+                    output_fd=output.fileno(),
+                    mixed=True,
+                    directory=folder,
+                )
             )
         except (OSError, ValueError, IndexError):
             return None
-        try:
-            code = process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            code = None
-        finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        if code == 0:
+        if ended.cut_short is None and ended.exit_code == 0:
             return GateResult(True, f"{command}: passed", "")
-        how = f"no end after {timeout_s:g} s" if code is None else f"exit code {code}"
+        how = f"exit code {ended.exit_code}"
+        if ended.cut_short is not None:
+            how = f"no end after {timeout_s:g} s"
         return GateResult(False, f"{command}: {how}", _end_of(output.fileno()))
 
 

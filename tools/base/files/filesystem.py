@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol
@@ -50,6 +52,23 @@ def syncing_by(
             fsync(fd)
 
     return sync
+
+
+def unlink_as_linux(
+    path: str, *, dir_fd: int | None = None, unlink: Callable[..., None] = os.unlink
+) -> None:
+    """Remove a name; a directory is refused with EISDIR, for which POSIX and macOS have EPERM.
+
+    Raises:
+        IsADirectoryError: It is a directory.
+        OSError: As `os.unlink`.
+    """
+    try:
+        unlink(path, dir_fd=dir_fd)
+    except PermissionError as error:
+        if stat.S_ISDIR(os.lstat(path, dir_fd=dir_fd).st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path) from error
+        raise
 
 
 class FileSystem(Protocol):
@@ -98,7 +117,7 @@ class FileSystem(Protocol):
         ...
 
     def unlink(self, path: str, *, dir_fd: int | None = None) -> None:
-        """See `os.unlink`."""
+        """See `os.unlink`; raises `IsADirectoryError` for a directory."""
         ...
 
     def rmdir(self, path: str, *, dir_fd: int | None = None) -> None:
@@ -180,7 +199,7 @@ class OsFileSystem:
     ftruncate = staticmethod(os.ftruncate)
     fstat = staticmethod(os.fstat)
     rename = staticmethod(os.rename)
-    unlink = staticmethod(os.unlink)
+    unlink = staticmethod(os.unlink if sys.platform == "linux" else unlink_as_linux)
     rmdir = staticmethod(os.rmdir)
     mkdir = staticmethod(os.mkdir)
     flock = staticmethod(fcntl.flock)
