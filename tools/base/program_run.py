@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from attrs import frozen
 
 from .cancellation import check_cancelled, current_token
+from .listening import hear
 
 KEPT_STDERR: Final = 16_384
 """How much of standard error is retained, in bytes: the end of it."""
@@ -163,7 +164,7 @@ def _talk(
                     rest = _feed(process, selector, rest)
                     fed = not rest
                 else:
-                    _drain(key, selector)
+                    _drain(key, selector, heard=key.data is stdout)
             if fed and not process.stdin.closed and _has_all(run, stdout):
                 process.stdin.close()
             if len(stdout) > run.max_output:
@@ -215,7 +216,7 @@ def _has_all(run: ProgramRun, stdout: bytearray) -> bool:
     return run.until is None or run.until(bytes(stdout))
 
 
-def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
+def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector, *, heard: bool) -> None:
     try:
         piece = os.read(key.fd, _PIECE)
     except BlockingIOError:
@@ -223,6 +224,8 @@ def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None
     if not piece:
         selector.unregister(key.fileobj)
     key.data.extend(piece)
+    if heard:
+        hear(piece)
 
 
 def _end(process: subprocess.Popen[bytes], *, ended: bool) -> None:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Final, Self
 
 from ..base.files.linux_calls import process_descriptor
+from ..base.listening import hear
 from .bubblewrap import StatusReport, refusal_of
 from .command_programs import NOT_EXECUTABLE, NOT_FOUND
 from .errors import JailNotEnded, JailUnavailable, Refusal
@@ -266,6 +267,8 @@ class JailedProcess:
         elif key.data == "status":
             self._report.feed(piece)
         else:
+            if key.data == "stdout":
+                hear(piece)
             self._out[key.data] += piece
             return len(self._out[key.data]) <= self._limits.output_bytes
         return True

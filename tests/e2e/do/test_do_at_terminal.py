@@ -79,15 +79,17 @@ def test_a_check_that_fails_already_is_told_and_the_person_decides(
     assert desk.session.state.value == ("completed" if code == 0 else "aborted")
 
 
-def test_the_screen_shows_the_tries_and_the_tokens_while_it_works(desk: Desk) -> None:
+def test_the_screen_shows_what_the_agent_is_at_the_tries_and_the_tokens(desk: Desk) -> None:
     done = desk.at_terminal(
-        "make it better", "--agent", desk.agent("echo worse > work.txt", GOOD), *CHECKED,
-        when=APPLY, do=keys("n\n"),
-    )  # fmt: skip
+        *("make it better", "--agent", desk.agent("echo worse > work.txt", GOOD), *CHECKED),
+        when=APPLY,
+        do=keys("n\n"),
+    )
     plain = COLOURS.sub("", done.out)
     assert "make it better" in plain
+    assert "  said 1" in plain, "what the agent printed last"
     assert "attempt 1  failed" in plain
-    assert re.search(r"[\d,]+ of 500,000 tokens", plain)
+    assert re.search(r"[\d,]+ of 500,000 tokens  [\d.]+ s in all", plain)
 
 
 def test_of_two_agents_the_person_takes_one(desk: Desk, tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.do.conftest import GOOD, Desk, desk_of, repository
 from tests.support.agent_commands import put_command
+from tests.support.mounts import mounted_tmpfs
 from tests.support.own_project import require_jail
 from tests.support.repositories import new_checkout, plain_git, write_files
 
@@ -125,6 +127,20 @@ def test_a_model_out_of_reach_fails_its_tries_and_says_why(desk: Desk) -> None:
     done = desk.do("x", "--agent", agent, *CHECKED, code=1)
     assert "could not resolve host" in done.out
     assert "agentforge do --continue session_" in done.out
+
+
+def test_a_full_disk_loses_nothing_of_the_persons_and_the_task_goes_on_later(
+    desk: Desk, tmp_path: Path
+) -> None:
+    before = desk.state()
+    with mounted_tmpfs(tmp_path / "state", options="size=1M"):
+        (tmp_path / "state" / "full").write_bytes(b"x" * (992 << 10))
+        done = desk.do("x", "--agent", desk.agent(GOOD), *CHECKED, code=8)
+        assert "No space left on device" in done.err
+        assert desk.state() == before
+        subprocess.run(["mount", "-o", "remount,size=64M", tmp_path / "state"], check=True)
+        desk.do("x", "--agent", desk.agent(GOOD), *CHECKED, "--yes")
+    assert (desk.checkout / "work.txt").read_text() == "better\ndone\n"
 
 
 def test_a_command_that_is_not_there(desk: Desk) -> None:

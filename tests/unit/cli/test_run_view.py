@@ -37,3 +37,16 @@ def test_a_run_that_is_taken_up_shows_all_that_was_charged_before(manager: Sessi
     view.run_started(session.session_id, JOB, resumed=True)
     assert [row.tokens for row in view.rows] == [145, 37, 0]
     assert view.row("red").duration_s == 3.0
+
+
+def test_what_a_run_waits_for_in_the_sandbox_is_what_it_does(manager: SessionManager) -> None:
+    lines: list[str] = []
+
+    class Lines(RunView):
+        def _line(self, text: str) -> None:
+            lines.append(text)
+
+    view = Lines(manager, Output())
+    view.sandbox_prepares("compiling, about 40 %, 6 s so far")
+    assert view.doing == "sandbox: compiling, about 40 %, 6 s so far"
+    assert lines == ["Sandbox: compiling, about 40 %, 6 s so far"]

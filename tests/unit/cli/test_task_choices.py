@@ -10,6 +10,7 @@ import typer
 
 from agentforge_sessions.agents.running.logins import (
     LOGINS,
+    adapted,
     login_missing,
     login_problem,
     variables_of,
@@ -157,6 +158,17 @@ def test_a_program_gets_the_variables_that_log_it_in_and_no_other() -> None:
     assert variables_of("claude:opus", environment) == ("ANTHROPIC_API_KEY",)
     assert variables_of("codex", environment) == ("OPENAI_API_KEY",)
     assert variables_of("aider x", environment) == ()
+
+
+def test_a_program_finds_its_key_and_its_model_where_it_looks_for_them() -> None:
+    given = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
+    variables, files = adapted("codex:m", given)
+    assert variables == {**given, "CODEX_API_KEY": "k"}
+    assert files == {"config.toml": 'openai_base_url = "http://127.0.0.1:1/v1"\n'}
+    assert adapted("codex", {**given, "CODEX_API_KEY": "own"})[0]["CODEX_API_KEY"] == "own"
+    _, files = adapted("gemini", {"GEMINI_API_KEY": "k"})
+    assert "gemini-api-key" in files[".gemini/settings.json"]
+    assert adapted("claude", {"ANTHROPIC_API_KEY": "k"}) == ({"ANTHROPIC_API_KEY": "k"}, {})
 
 
 def test_a_program_without_a_login_is_named_before_it_is_asked() -> None:

@@ -197,6 +197,26 @@ def test_what_failed_on_the_base_may_fail_still() -> None:
     assert "1 fails as it did on the base" in green.summary
 
 
+@pytest.mark.parametrize(
+    "cases", [{"tests.test_sums::adds": "passed"}, {"tests.test_sums": "x", "other": "passed"}]
+)
+def test_a_file_that_could_not_be_loaded_on_the_base_has_its_tests_once_it_is(
+    cases: dict[str, str],
+) -> None:
+    baseline = {"all_tests": ["tests.test_sums"], "failed_before": ["tests.test_sums"]}
+    now = execution(1 if "x" in cases.values() else 0, cases)
+    assert judged("tests_pass", now, baseline=baseline).passed
+    gone = {"all_tests": ["tests.test_gone"], "failed_before": ["tests.test_gone"]}
+    verdict = judged("tests_pass", now, baseline=gone)
+    assert "1 test was not run" in verdict.summary, "its file is not there any more"
+
+
+def test_red_does_without_the_case_of_a_file_that_is_loaded_now() -> None:
+    base = execution(1, {"old": "passed", "tests.test_sums": "ImportError"})
+    now = execution(1, {"old": "passed", "tests.test_sums::adds": MISSING})
+    assert judged("tests_fail", now, base=base).passed
+
+
 BASELINE = {
     "tests": ["new"],
     "all_tests": ["new", "old", "slow"],

@@ -26,6 +26,7 @@ from attrs import evolve
 from ...base.files import OsFileSystem
 from ...base.files.filesystem import DIRECTORY_FLAGS
 from ...base.files.safe_path import Missing, directory_beneath
+from ...base.listening import listening
 from ...harness.session_ports import SessionPlaces
 from ...workflows.agents.port import (
     AgentAnswer,
@@ -38,10 +39,11 @@ from ...workflows.agents.port import (
     AgentUnavailable,
 )
 from ...workflows.gate_port import GateUnavailable
+from .activity import Activity
 from .agent_command import AgentStates, editing_command, filled_words, keeps_state, words_faults
 from .command import DEFAULT_TIMEOUT_S, call_variables
 from .edited_workspace import change_between, look_at
-from .logins import login_problem
+from .logins import adapted, login_problem
 from .printed_output import no_answer, program_output, said_usage, usage_of
 from .program import program_identity
 from .scratch_folder import GIT, copy_workspace, put_file, scratch_folder
@@ -188,6 +190,8 @@ class JailedAgent:
                 ) as state_fd:
                     continued = states.bring(request.state, state_fd)
                 prompt = request.prompt.encode("utf-8", "replace")
+                for path, text in () if continued else self._given()[1].items():
+                    put_file(root, f"{GIT}/{STATE}/{path}", text.encode())
                 put_file(root, BEGIN, _SCRIPT)
                 put_file(root, PROMPT, prompt)
                 result = self._run(request, folder, prompt, continued=continued)
@@ -215,13 +219,14 @@ class JailedAgent:
             state=f"{seen}/{GIT}/{STATE}",
             continued=continued,
         )
-        return walls.run(
-            ["sh", BEGIN, *words],
-            workspace=folder,
-            stdin=prompt,
-            environment={**self._given(), **call_variables(request)},
-            deadline_s=self._timeout_s,
-        )
+        with listening(Activity(request.tell).feed):
+            return walls.run(
+                ["sh", BEGIN, *words],
+                workspace=folder,
+                stdin=prompt,
+                environment={**self._given()[0], **call_variables(request)},
+                deadline_s=self._timeout_s,
+            )
 
     def _said(self, result: JailResult) -> str:
         """Return the output of a run that ended well; raise the error of any other."""
@@ -300,12 +305,14 @@ class JailedAgent:
 
     # ------------------------------------------------------------------------------------ the walls
 
-    def _given(self) -> dict[str, str]:
+    def _given(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Return the variables of the program, and the first files of its own folder."""
         names = self._choice.environment
         missing = [name for name in names if name not in self._variables]
         if missing:
             raise self._unavailable(f"its variable {missing[0]} is not set")
-        return {name: self._variables[name] for name in names}
+        given = {name: self._variables[name] for name in names}
+        return adapted(self._choice.value, given) if self._choice.kind == "program" else (given, {})
 
     def _walls(self) -> CommandWalls:
         from ...jail import command_walls

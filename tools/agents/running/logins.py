@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -63,6 +64,26 @@ def variables_of(program: str, environment: Mapping[str, str] = os.environ) -> t
     """
     login = LOGINS.get(program.partition(":")[0])
     return tuple(one for one in (*login.keys, *login.more) if environment.get(one)) if login else ()
+
+
+def adapted(program: str, given: Mapping[str, str]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the variables, and the first files of its own folder, by which a program uses these.
+
+    Codex takes a key from a variable of its own, and the address of its model from a file alone.
+    Gemini CLI, given another address, takes it for a gateway's, which no key logs in.
+    """
+    name = program.partition(":")[0]
+    files: dict[str, str] = {}
+    if name == "codex":
+        if "OPENAI_API_KEY" in given:
+            given = {"CODEX_API_KEY": given["OPENAI_API_KEY"], **given}
+        if "OPENAI_BASE_URL" in given:
+            address = json.dumps(given["OPENAI_BASE_URL"])
+            files["config.toml"] = f"openai_base_url = {address}\n"
+    elif name == "gemini" and "GEMINI_API_KEY" in given:
+        login = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+        files[".gemini/settings.json"] = json.dumps(login)
+    return given, files
 
 
 def login_missing(program: str, given: Collection[str]) -> str | None:

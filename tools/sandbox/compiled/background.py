@@ -82,6 +82,8 @@ def optimise_later(cache: Path, files: InterpreterFiles, *, now: Clock = utc_now
     name = compiled_name(files.digests)
     if name is None or os.environ.get(BACKGROUND_VARIABLE) == "0":
         return False
+    if getattr(sys, "frozen", False) or not sys.executable:
+        return False  # this program is no Python that could run it
     if not os.access(cache, os.W_OK) or not attempts(cache, name).is_due(now().timestamp()):
         return False
     if maker_of(cache, COMPILING) is not None:

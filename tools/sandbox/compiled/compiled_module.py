@@ -84,17 +84,24 @@ def ready_module(
         return engine, module
     if not metered and has_baseline():
         baseline = the_baseline_engine()
+        module = load_compiled(baseline, files, cache)
+        if module is not None:
+            return baseline, module
         try:
-            return baseline, load_compiled(baseline, files, cache) or _made(baseline, files, cache)
+            return _made(baseline, files, cache)
         except EngineUnavailable as error:  # a processor that it does not know
             _log.warning("runtime.no_baseline", reason=error.reason)
-    return engine, _made(engine, files, cache)
+    return _made(engine, files, cache)
 
 
-def _made(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module:
+def _made(engine: Engine, files: InterpreterFiles, cache: Path | None) -> tuple[Engine, Module]:
+    """Compile the module, unless another process has done so meanwhile, even with optimisation."""
     with making(cache, COMPILING if engine.metered else BASELINE) as locked:
-        module = load_compiled(engine, files, cache)
-        return module or compile_module(engine, files, cache, locked=locked)
+        for each in dict.fromkeys((the_engine(), engine)):
+            module = load_compiled(each, files, cache)
+            if module is not None:
+                return each, module
+        return engine, compile_module(engine, files, cache, locked=locked)
 
 
 def load_compiled(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module | None:
@@ -133,7 +140,7 @@ def _loaded(engine: Engine, fd: int) -> Module:
 def compile_module(
     engine: Engine, files: InterpreterFiles, cache: Path | None, *, locked: bool
 ) -> Module:
-    """Compile the module and cache it if possible.
+    """Compile the module and cache it if possible; the optimised one replaces the baseline's.
 
     Args:
         engine: Compiles and runs it.
@@ -148,7 +155,11 @@ def compile_module(
     module = engine.compile(files.module())
     if cache is not None and name is not None:
         with engine.serialized(module) as code:
-            keep(cache, name, lambda writer: writer.write_chunks([code]), locked=locked)
+            done = keep(cache, name, lambda writer: writer.write_chunks([code]), locked=locked)
+        if done and engine.metered:
+            other = compiled_name(files.digests, baseline=True) or name
+            with contextlib.suppress(OSError):  # it takes disk only; who has it mapped keeps it
+                (cache / other).unlink(missing_ok=True)
     return module
 
 

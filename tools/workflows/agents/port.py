@@ -135,6 +135,7 @@ class AgentRequest:
         state: The name of the agent's own state from the previous answer, or None.
         refuse: Returns why the phase may not write or delete a path; None if it may.
         anything: Whether it may write any file of the workspace.
+        tell: Is called with what the agent is at, as often as it says so, in this thread.
     """
 
     session_id: str
@@ -153,6 +154,9 @@ class AgentRequest:
         default=lambda _path: None, repr=False, eq=False, hash=False
     )
     anything: bool = False
+    tell: Callable[[str], None] = field(
+        default=lambda _text: None, repr=False, eq=False, hash=False
+    )
 
 
 @frozen(kw_only=True)

@@ -8,7 +8,7 @@ GREEN, REFACTOR, VERIFY: all tests are there again, and all pass
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ...base.errors import counted
@@ -61,7 +61,8 @@ def judge_red(gate: Gate, given: GateInput, now: Outcomes, before: Outcomes | No
         f"{len(wrong)} of {len(new)} new tests {do_not(len(wrong))} fail for the right reason",
         wrong,
     )
-    _add_regressions(found, old, now)
+    bad = () if before is None else before.bad
+    _add_regressions(found, old, now, _lost(old, bad, now, given))
     doubled = [name for name in new if name in now.duplicates]
     found.add(
         f"{len(doubled)} new tests have no name of their own",
@@ -97,7 +98,7 @@ def judge_green(
     known = {*baseline.get("failed_before", ()), *before.bad}
     skippable = {*baseline.get("skipped_before", ()), *before.having(Outcome.SKIPPED)}
     red = set(baseline.get("tests", ()))
-    lost = sorted(expected - set(now.cases))
+    lost = _lost(expected, known, now, given)
     bad = [name for name in now.bad if name not in known]
     idle = [
         name
@@ -196,9 +197,26 @@ def _flat(path: str) -> str:
     return plain.replace("/", ".")
 
 
-def _add_regressions(found: Objections, old: Mapping[str, Case], now: Outcomes) -> None:
+def _lost(
+    expected: Iterable[str], failed: Collection[str], now: Outcomes, given: GateInput
+) -> list[str]:
+    """Return the tests that have to be there and are not.
+
+    A file that could not be loaded is a failed test of its name. Once it is loaded, there are its
+    tests instead.
+    """
+    files = given.names or given.files
+    return sorted(
+        name
+        for name in set(expected) - set(now.cases)
+        if not (name in failed and _is_a_file(name, files))
+    )
+
+
+def _add_regressions(
+    found: Objections, old: Mapping[str, Case], now: Outcomes, lost: Sequence[str]
+) -> None:
     """Add the old tests that are missing, and those that no longer pass."""
-    lost = sorted(set(old) - set(now.cases))
     found.add(
         counted(len(lost), "older test was not run", "older tests were not run"),
         _lost_in_words(lost),

@@ -181,6 +181,7 @@ class AgentConversation:
             state=self._state_before(progress, call) if self.led.job.workflow.edits else None,
             refuse=self._rule(phase, progress),
             anything=ANYTHING in self.led.job.writable(phase),
+            tell=lambda text: self.led.observer.agent_said(phase, text),
         )
         with traced_call(self.agent, request) as span:
             begun = self.monotonic()

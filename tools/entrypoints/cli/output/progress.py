@@ -41,6 +41,7 @@ class RunView(RunObserver):
         rows: The state of each phase.
         spent: The budget, once it has been read.
         doing: The current step, in a few words, or None.
+        said: What the agent said last in that step, or None.
         since: When that step began, on the monotonic clock.
         started: When this run began, on the monotonic clock.
         last: The result of a script that was recorded last, or None.
@@ -63,6 +64,7 @@ class RunView(RunObserver):
         self.rows: list[PhaseRow] = []
         self.spent: TokenBudget | None = None
         self.doing: str | None = None
+        self.said: str | None = None
         self.since = 0.0
         self.started = time.monotonic()
         self.last: PhaseResult | None = None
@@ -111,12 +113,15 @@ class RunView(RunObserver):
     def _line(self, text: str) -> None:
         """Receive an event as a line of text; ignored here."""
 
+    def _redraw(self) -> None:
+        """Show the state at once; nothing is shown here."""
+
     def _step(self, phase: Phase, text: str) -> None:
         position = 1 + [row.name for row in self.rows].index(phase.name)
         self._line(f"[{position}/{len(self.rows)}] {phase.name}: {text}")
 
     def _do(self, step: str) -> None:
-        self.doing = step
+        self.doing, self.said = step, None
         self.since = time.monotonic()
 
     # ------------------------------------------------------------------------------ the events
@@ -156,6 +161,13 @@ class RunView(RunObserver):
         """Record that the agent works."""
         del call
         self._do(f"{phase.name}: the agent is thinking (about {prompt_tokens:,} tokens in)")
+
+    def agent_said(self, phase: Phase, text: str) -> None:
+        """Record what the agent is at."""
+        del phase
+        first, self.said = self.said is None, text
+        if first:
+            self._redraw()
 
     def agent_answered(
         self, phase: Phase, *, usage: TokenUsage, duration_s: float, failure: str | None
@@ -255,6 +267,9 @@ class LiveRunView(RunView):
     def _line(self, text: str) -> None:
         """Redraw at once, so that each event is shown even if another follows immediately."""
         del text
+        self._redraw()
+
+    def _redraw(self) -> None:
         if self._live is not None and self._live.is_started:
             self._live.refresh()
 
@@ -270,6 +285,8 @@ class LiveRunView(RunView):
             lasted = duration_text(time.monotonic() - self.since)
             line.add_row(self._spinner, words(f"{self.doing}, {lasted}"))
             parts.append(line)
+            if self.said is not None:
+                parts.append(words(f"  {self.said}", "dim"))
         if self.spent is not None:
             lasted = duration_text(time.monotonic() - self.started)
             parts.append(budget_bar(self.spent).append(f"  {lasted} in all"))

@@ -97,7 +97,7 @@ def find_check(
         command=said.command,
         report=said.report,
         report_path=said.report_path,
-        deadline_s=timeout_s or said.timeout_s or DEFAULT_GATE_DEADLINE_S,
+        deadline_s=timeout_s or configuration.gate.timeout_s or DEFAULT_GATE_DEADLINE_S,
     )
     return FoundCheck(gate=gate, facts=facts, mounts=mounts, because=because)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from attrs import define, evolve, frozen
+from attrs import evolve, frozen
 
 from ..... import harness
 from .....harness.domain.session_data import SessionLabels
@@ -20,7 +20,7 @@ from ...options import Tokens, Yes, argument, flag, misuse, option
 from ...output.errors import Declined
 from ...output.text import shorten
 from ...running.agent_options import AgentOptions, OtherAgent
-from ...running.run_session import Special, run_agent, start_agent
+from ...running.run_session import run_agent, start_agent
 from ...running.task_choices import (
     NO_CHECK,
     FoundCheck,
@@ -30,11 +30,10 @@ from ...running.task_choices import (
     shown_folders,
 )
 from ...signatures import given
-from .task_end import CONTINUE, TaskEnd, withdraw
+from .task_end import TaskEnd, withdraw
 
 if TYPE_CHECKING:
     from .....workflows import RunOutcome, WorkflowRunner
-    from ...output.progress import RunView
 
 _TITLE_CHARS: Final = 100
 _LAST: Final = 200
@@ -112,14 +111,13 @@ def do(
         user.work_tree, commit, with_uncommitted=new.with_uncommitted
     )
     cli = evolve(cli, labels=SessionLabels(title=shorten(text.splitlines()[0], _TITLE_CHARS)))
-    watch = _Watch(cli, end)
     try:
         start_agent(
-            cli, work, options, budget=budget, attachments=attachments, special=watch.special
+            cli, work, options, budget=budget, attachments=attachments, special=end.special(cli)
         )
     except Declined:
-        if watch.view is not None and watch.view.session_id is not None:
-            withdraw(cli, watch.view.session_id, "the check fails already")
+        if end.view is not None and end.view.session_id is not None:
+            withdraw(cli, end.view.session_id, "the check fails already")
         raise
 
 
@@ -144,35 +142,6 @@ def _work(
         agent=choice,
         import_root=check.import_root,
     )
-
-
-@define
-class _Watch:
-    """What a task adds to the view of its run: how it goes on, and whether a check may fail."""
-
-    _cli: Cli
-    _end: TaskEnd
-    view: RunView | None = None
-
-    @property
-    def special(self) -> Special:
-        """What the command does in its own way."""
-        return Special(self._begin, self._end.of_run)
-
-    def _begin(self, view: RunView) -> None:
-        self.view = view
-        view.resume = CONTINUE
-        view.on_failing_base = self._ask
-
-    def _ask(self, said: str) -> None:
-        output = self._cli.output
-        if self._end.yes or not output.can_ask() or self.view is None:
-            output.remark(f"The check fails already, and the task goes on. {said}")
-            return
-        with self.view.aside():
-            output.remark(said)
-            if output.choose("The check fails already. Go on? [y]es, [n]o:", "yn") == "n":
-                raise Declined
 
 
 # --------------------------------------------------------------------------------- to go on
@@ -219,7 +188,7 @@ def _go_on(
         cli,
         act,
         wait=not agent.no_wait,
-        special=_Watch(cli, end).special,
+        special=end.special(cli),
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import frozen
+from attrs import define, field
 
 from ..... import harness
+from .....harness.domain.history_events import PhaseSucceeded
 from .....repository.apply.apply import continue_apply
 from .....repository.apply.apply_errors import UnfinishedApply
 from .....repository.apply.apply_plan import ApplyOptions
@@ -17,14 +18,16 @@ from .....workflows.run.progress import phases_passed, time_spent
 from .....workflows.workflow import Gate, Workflow
 from ...context import Cli
 from ...output.documents import selected, state_document
-from ...output.errors import CheckUnusable
+from ...output.errors import CheckUnusable, Declined
 from ...output.text import counted_of, duration_text
+from ...running.run_session import Special
 from ...running.running import run_details, write_failure
 from ..session.bring_home import applied_document, colored, show_applied, show_stat
 
 if TYPE_CHECKING:
     from .....repository.apply.applied import Applied
     from .....workflows import RunOutcome
+    from ...output.output import Output
     from ...output.progress import RunView
 
 CONTINUE: Final = ("do", "--continue")
@@ -32,17 +35,42 @@ CONTINUE: Final = ("do", "--continue")
 _QUESTION: Final = "Apply? [y]es, [n]o, [d]iff, [k]eep for later:"
 
 
-@frozen(kw_only=True)
+@define(kw_only=True)
 class TaskEnd:
     """Shows what a task came to, and applies it if the person says so.
 
     Attributes:
         yes: Whether to apply it without a question.
         branch: The new branch to commit it on, or None.
+        view: The view of the run, once there is one.
     """
 
     yes: bool
     branch: str | None
+    view: RunView | None = field(default=None, init=False)
+
+    def special(self, cli: Cli) -> Special:
+        """Return what the command does in its own way: its end, and a check that fails already."""
+
+        def begin(view: RunView) -> None:
+            self.view, view.resume = view, CONTINUE
+            view.on_failing_base = lambda said: self._ask(cli.output, view, said)
+
+        return Special(begin, self.of_run)
+
+    def _ask(self, output: Output, view: RunView, said: str) -> None:
+        """Ask whether the task goes on although the check fails already.
+
+        Raises:
+            Declined: It does not.
+        """
+        if self.yes or not output.can_ask():
+            output.remark(f"The check fails already, and the task goes on. {said}")
+            return
+        with view.aside():
+            output.remark(said)
+            if output.choose("The check fails already. Go on? [y]es, [n]o:", "yn") == "n":
+                raise Declined
 
     def of_run(
         self, cli: Cli, manager: harness.SessionManager, view: RunView, outcome: RunOutcome
@@ -89,12 +117,15 @@ class TaskEnd:
         found = manager.diff(None, None, patch=False)
         applied = _applied_before(cli, session) if again else None
         gate = _workflow_of(cli, session).phases[-1].agents_gate
-        unasked = self.branch is not None or (self.yes and gate.command is not None)
+        still_failing = _still_failing(session)
+        passed = gate.command is not None and not still_failing
+        unasked = self.branch is not None or (self.yes and passed)
         wants = found.files and unasked and applied is None
         if not cli.output.json:
             cli.output.line()
             show_stat(cli, found)
-            cli.output.line(f"{_judged(gate, session)} {_cost(session)}")
+            judged = _judged(gate, session, still_failing=still_failing)
+            cli.output.line(f"{judged} {_cost(session)}")
         if wants:
             applied = self._apply(cli, session)
         elif found.files and applied is None and cli.output.can_ask():
@@ -157,12 +188,21 @@ def _workflow_of(cli: Cli, session: harness.SessionContext) -> Workflow:
     return Job.of_session(cli.store(), session.session_id).workflow
 
 
-def _judged(gate: Gate, session: harness.SessionContext) -> str:
+def _judged(gate: Gate, session: harness.SessionContext, *, still_failing: int) -> str:
     """Return what judged a complete session's result, in a sentence."""
     tries = counted_of(session.attempt_number, "try", "tries")
     if gate.command is None:
         return f"Unchecked: no command judged it ({tries})."
-    return f"The check passed after {tries}: {gate.command}."
+    but = f", but {counted_of(still_failing, 'test')} failed as before" if still_failing else ""
+    return f"The check passed after {tries}{but}: {gate.command}."
+
+
+def _still_failing(session: harness.SessionContext) -> int:
+    """Return how many tests failed when the result was judged, as they had on the base."""
+    for entry in reversed(session.history):
+        if isinstance(event := entry.event, PhaseSucceeded):
+            return 0 if event.verdict is None else event.verdict.counts.get("failed", 0)
+    return 0
 
 
 def _cost(session: harness.SessionContext) -> str:
