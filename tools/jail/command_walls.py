@@ -9,15 +9,12 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from attrs import evolve
 
-from ..base.files import OsFileSystem
-from ..base.files.filesystem import DIRECTORY_FLAGS
-from ..base.files.safe_path import directory_beneath
 from ..base.program_run import Ended, ProgramRun, run_program
 from ..base.tracing import Attribute, Traced, traced
 from .command_programs import NOT_EXECUTABLE, NOT_FOUND, MissingProgram, missing_name
@@ -118,19 +115,21 @@ class NoWalls:
 
         As with a jail's mount points, no link of the workspace is followed.
         """
-        fs = OsFileSystem()
         make_mount_points(workspace, (mount.target for mount in self._policy.mounts))
-        with ExitStack() as held:
-            root = os.open(workspace, DIRECTORY_FLAGS)
-            held.callback(os.close, root)
+        linked = []
+        try:
             for mount in self._policy.mounts:
-                *above, name = mount.target.split("/")
-                fd = held.enter_context(directory_beneath(fs, root, above))
+                place = workspace / mount.target
                 with suppress(OSError):
-                    os.rmdir(name, dir_fd=fd)
-                    os.symlink(mount.source, name, dir_fd=fd)
-                    held.callback(_unlink, name, fd)
+                    place.rmdir()
+                    place.symlink_to(mount.source)
+                    linked.append(place)
             yield
+        finally:
+            for place in linked:
+                with suppress(OSError):
+                    place.unlink()
+                    place.mkdir()
 
     def missing(self, result: JailResult, command: Sequence[str] = ()) -> MissingProgram | None:
         """Return the program that a command did not find; None if it ended for another reason."""
@@ -138,13 +137,6 @@ class NoWalls:
         name = missing_name(result.exit_code, (result.stderr, result.stdout))
         found = None if not name else shutil.which(name, path=self._path)
         return None if name is None or found else MissingProgram(name=name or None)
-
-
-def _unlink(name: str, fd: int) -> None:
-    """Remove a link and make the mount point again, if the command left it."""
-    with suppress(OSError):
-        os.unlink(name, dir_fd=fd)
-        os.mkdir(name, 0o755, dir_fd=fd)
 
 
 CommandWalls: TypeAlias = Jail | NoWalls

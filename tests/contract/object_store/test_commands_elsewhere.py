@@ -91,9 +91,7 @@ def begun(machine: Machine, checkout: Path) -> str:
 def test_a_worker_of_the_fleet_has_the_files_of_the_last_checkpoint(
     machines: Machines, tmp_path: Path, database: Database, objects: str
 ) -> None:
-    session_id = begun(
-        machines("fleet", "worker"), new_checkout(tmp_path / "theirs", {"README": "one\n"})
-    )
+    session_id = begun(machines("worker"), new_checkout(tmp_path / "theirs", {"README": "one\n"}))
     (tmp_path / "theirs").rename(tmp_path / "mine")
     runners = SessionRunners(database.url, tmp_path / "fleet", objects=objects)
     manager = runners.manager_of(session_id, 1)
@@ -108,7 +106,7 @@ def test_a_worker_of_the_fleet_has_the_files_of_the_last_checkpoint(
 def test_a_prune_collects_the_packs_of_deleted_sessions(
     machines: Machines, desk: Callable[..., Any], tmp_path: Path, objects: str
 ) -> None:
-    worker = machines("fleet", "worker")
+    worker = machines("worker")
     session_id = begun(worker, new_checkout(tmp_path / "theirs", {"README": "one\n"}))
     worker.manager.open(session_id)
     worker.manager.complete()
@@ -122,7 +120,7 @@ def test_a_prune_collects_the_packs_of_deleted_sessions(
 def test_results_come_from_any_machine(
     machines: Machines, desk: Callable[..., Any], tmp_path: Path, database: Database, objects: str
 ) -> None:
-    worker = machines("fleet", "worker")
+    worker = machines("worker")
     session_id = begun(worker, new_checkout(tmp_path / "theirs", {"README": "one\n"}))
     (tmp_path / "theirs").rename(tmp_path / "mine")
 

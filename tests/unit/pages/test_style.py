@@ -1,10 +1,11 @@
-"""The colours of the pages: read from the style sheet, with contrast enough in light and dark.
+"""The colours of the pages and of the documents' site, with contrast enough in light and dark.
 
 The bounds are those of WCAG 2.2, level AA: 4.5 for text (1.4.3), 3 for what is drawn (1.4.11).
 """
 
 from __future__ import annotations
 
+import colorsys
 import re
 from itertools import product
 from typing import Final
@@ -12,6 +13,8 @@ from typing import Final
 import pytest
 
 from agentforge_sessions.entrypoints.pages.html import style_sheet
+from tests.support.contrast import contrast
+from tests.support.documents import DOCS
 
 _ROOTS: Final = re.compile(r":root \{(.*?)\}", re.DOTALL)
 _COLOUR: Final = re.compile(r"--([a-z-]+): (#[0-9a-f]{6});")
@@ -35,19 +38,6 @@ DRAWN: Final = (
     *product(("good", "bad"), ("surface",)),
     ("agent", "info-soft"),
 )
-
-
-def _luminance(colour: str) -> float:
-    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    red, green, blue = (
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one: str, other: str) -> float:
-    lighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
-    return (lighter + 0.05) / (darker + 0.05)
 
 
 def test_contrast_is_that_of_the_standard() -> None:
@@ -89,3 +79,25 @@ def test_motion_stops_where_it_is_unwanted_and_focus_is_seen() -> None:
     assert "@media (prefers-reduced-motion: reduce)" in sheet
     assert ":focus-visible { outline: 2px solid var(--focus)" in sheet
     assert "outline: none" not in sheet.replace("main:focus { outline: none }", "")
+
+
+SITE: Final = (DOCS / "images" / "site.css").read_text(encoding="utf-8")
+_SCHEME: Final = re.compile(r'\[data-md-color-scheme="(\w+)"\] \{(.*?)\}')
+
+
+def _dark(lightness: float) -> str:
+    """Return a ground of the theme's dark scheme: `hsl(225, 15%, lightness)`."""
+    parts = colorsys.hls_to_rgb(225 / 360, lightness, 0.15)
+    return "#" + "".join(f"{round(part * 255):02x}" for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "grounds"),
+    [("default", ("#ffffff", "#f5f5f5")), ("slate", (_dark(0.14), _dark(0.18)))],
+)
+def test_the_colours_of_the_documents_are_readable(scheme: str, grounds: tuple[str, ...]) -> None:
+    colours = dict(_COLOUR.findall(dict(_SCHEME.findall(SITE))[scheme]))
+    assert {"md-typeset-a-color", "md-accent-fg-color"} <= set(colours)
+    assert len(re.findall("#", SITE)) == 2 * len(colours), "a colour that this test does not see"
+    for name, ground in product(colours, grounds):
+        assert contrast(colours[name], ground) >= 4.5, (name, ground)

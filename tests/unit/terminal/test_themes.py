@@ -10,6 +10,7 @@ from rich.color import Color as RichColor
 from agentforge_sessions.entrypoints.terminal.theme_name import ThemeName
 from agentforge_sessions.entrypoints.terminal.themes import THEMES, theme_after
 from agentforge_sessions.questions import Option, Question
+from tests.support.contrast import contrast
 from tests.support.question_queue import CHECKS, STORAGE, FakeQueue, session_id
 from tests.unit.terminal.conftest import Person, Sitting
 
@@ -29,20 +30,6 @@ RICH = Question(
 )
 
 
-def luminance(color: RichColor) -> float:
-    """Relative luminance (WCAG 2.2, definition)."""
-    parts = [one / 255 for one in color.get_truecolor()]
-    red, green, blue = (
-        one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts
-    )
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def contrast(one: RichColor, other: RichColor) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
 def faint_texts(person: Person, least: float) -> list[str]:
     """What is drawn with less contrast than it needs: text, place and figure."""
     found = []
@@ -60,7 +47,7 @@ def faint_texts(person: Person, least: float) -> list[str]:
                 assert not text, f"{text!r} has no colours of the theme"
                 continue
             needed = LINES if set(text) <= _DRAWN | {" "} else least
-            has = contrast(style.color, style.bgcolor)
+            has = contrast(*(one.get_truecolor().hex for one in (style.color, style.bgcolor)))
             if has < needed:
                 found.append(f"line {line + 1}: {text!r} {style} has {has:.2f}, needs {needed}")
     return found
@@ -71,12 +58,6 @@ def key_colours(person: Person) -> set[str]:
     foot = person.app.screen._compositor.render_strips()[-1]
     bold = [part.style for part in foot if part.style is not None and part.style.bold]
     return {one.color.get_truecolor().hex for one in bold if one.color is not None}
-
-
-def test_contrast_is_computed_as_the_guidelines_do() -> None:
-    black, white = RichColor.parse("#000000"), RichColor.parse("#ffffff")
-    assert contrast(black, white) == pytest.approx(21)
-    assert contrast(RichColor.parse("#767676"), white) == pytest.approx(4.54, abs=0.01)
 
 
 async def test_all_text_of_all_screens_has_the_contrast_that_it_needs(

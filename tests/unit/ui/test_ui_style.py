@@ -9,7 +9,8 @@ from typing import Final
 import pytest
 
 from agentforge_sessions.entrypoints import ui
-from tests.unit.pages.test_style import SCHEMES, contrast
+from tests.support.contrast import contrast
+from tests.unit.pages.test_style import SCHEMES
 
 SHEET: Final = (Path(ui.__file__).parent / "static" / "ui.css").read_text(encoding="utf-8")
 _RULE: Final = re.compile(r"([^{}]+)\{([^{}]*)\}")

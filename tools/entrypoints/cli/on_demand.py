@@ -47,7 +47,7 @@ class ListedCommand(NamedTuple):
     Attributes:
         target: Its function or group, as `module:attribute`.
         text: Its help.
-        panel: The heading that it stands under.
+        panel: The heading above it in the help.
     """
 
     target: str
@@ -137,7 +137,7 @@ class GroupOnDemand(TyperGroup):
             for heading, rows in panels.items():
                 for name, text in rows:
                     formatter.write(f"  {heading:<{wide}}{name:<{most}}{text}\n")
-                    heading = ""  # noqa: PLW2901 (it stands beside the first)
+                    heading = ""  # noqa: PLW2901 (beside the first command alone)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first word names.
@@ -181,6 +181,10 @@ class GroupWithDefault(GroupOnDemand):
             words = self._complete(words)
         ctx._protected_args, ctx.args = words[:1], words[1:]
         return words[1:]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names that a shell completes: a file's is no word of ours."""
+        return [name for name in super().list_commands(ctx) if name != self.default]
 
     def _complete(self, words: list[str]) -> list[str]:
         word = words[0] if words else ""

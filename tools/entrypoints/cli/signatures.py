@@ -35,11 +35,11 @@ def expanded(act: Callable[..., None]) -> Callable[..., None]:
     """
     hints = get_type_hints(act, include_extras=True)
     del hints["return"]
-    text, told = _described(act)
+    text, helps = _described(act)
     taken = [
         parameter
         for name, one in inspect.signature(act).parameters.items()
-        for parameter in _parameters(name, hints[name], one.default, told)
+        for parameter in _parameters(name, hints[name], one.default, helps)
     ]
     if Cli in hints.values():
         taken.append(_parameter(_JSON, bool, _AS_JSON))
@@ -70,18 +70,18 @@ def _described(what: Any) -> tuple[str, Mapping[str, str]]:
     found = _SECTION.search(text)
     if found is None:
         return text, {}
-    told = {name: " ".join(said.split()) for name, said in _ENTRY.findall(found[1])}
-    return text.replace(found[0], "\n\n").strip(), told
+    helps = {name: " ".join(said.split()) for name, said in _ENTRY.findall(found[1])}
+    return text.replace(found[0], "\n\n").strip(), helps
 
 
 def _parameters(
-    name: str, hint: Any, default: Any, told: Mapping[str, str]
+    name: str, hint: Any, default: Any, helps: Mapping[str, str]
 ) -> Iterator[inspect.Parameter]:
     """Yield a parameter's options; a group yields those of its fields, recursively."""
     if hint is Cli:
         return
     if not has(hint):
-        yield _parameter(name, hint, default, told.get(name))
+        yield _parameter(name, hint, default, helps.get(name))
         return
     for one in fields(hint):
         yield from _parameters(one.name, _hints(hint)[one.name], one.default, _described(hint)[1])

@@ -23,10 +23,11 @@ _FORMER: Final = MappingProxyType(
     {
         "cleanup": "prune --kind agent",
         "drive": "run WORKFLOW.yaml",
+        "help": "--help",
         "uninstall": "install --remove PROGRAM",
     }
 )
-"""What replaces the former commands whose words no command has any more."""
+"""What to type for words that no command has: former ones, and `help`."""
 
 
 def _read() -> dict[str, dict[str, ListedCommand]]:

@@ -6,6 +6,7 @@ import itertools
 import secrets
 from collections.abc import Iterable, Mapping, MutableMapping
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -21,58 +22,19 @@ from .stdio import Streams
 from .tool import Tool, failed
 
 NAME: Final = "agentforge"
-_GUIDE: Final = (
-    ("", "AgentForge keeps long-running work alive beyond this context."),
-    (
-        "session_create",
-        "\n\nBegin with session_list: if a session of this work is there, read session_brief and "
-        "go on where it stands; else begin one with session_create and keep its id. Move to the "
-        "next phase with session_advance, and end with session_complete.",
-    ),
-    (
-        "run_code",
-        " Run Python in a session's sealed sandbox with run_code; its result is recorded in the "
-        "session.",
-    ),
-    (
-        "session_record",
-        " Record what you do elsewhere with session_record, and tokens that were given to no other "
-        "call with session_record_tokens. When a call returns, its change is on disk: after a "
-        "crash or a context reset, session_brief has what matters. Calls that change one session "
-        "run one after the other, so you may send several at once.",
-    ),
-    (
-        "session_diff",
-        " The workspace is kept at each checkpoint: session_checkpoints lists them, session_diff "
-        "shows what changed.",
-    ),
-    (
-        "session_apply",
-        " session_rewind goes back to one, session_fork begins a new session there. session_apply "
-        "brings a result into the person's own checkout: only when they want it.",
-    ),
-    (
-        "ask_user_questions",
-        "\n\nAsk the person with ask_user_questions whenever a decision is theirs; put questions "
-        "that belong together into one call. It waits for the answers; if your client cancels the "
-        "call or leaves, the questions are withdrawn. With non_blocking it returns an id at once "
-        "and the questions stay, also after your client has left: fetch the answers with "
-        "get_answered_questions. A person may reject the questions, or ask you to elaborate or "
-        "rephrase: do that and ask again.",
-    ),
-    ("", "\n\nAn error says what happened, what was kept and what to do."),
-    (
-        "run_code",
-        " Code that ran but could not be recorded is no error: its result says so (recorded: "
-        "false).",
-    ),
-)
+_GUIDE: Final = Path(__file__).with_name("instructions.txt")
+"""Sentences for the model, each after the tool that it needs; an empty line begins a paragraph."""
 _READING: Final = " This server changes nothing; its tools read what is kept."
 
 
 def instructions(tools: Mapping[str, Tool]) -> str:
     """Return instructions for the use of these tools."""
-    text = "".join(text for name, text in _GUIDE if not name or name in tools)
+    text = gap = ""
+    for line in _GUIDE.read_text("utf-8").splitlines():
+        name, _, said = line.partition("\t")
+        if name in {"-", *tools}:
+            text += f"{gap}{said}"
+        gap = " " if line else "\n\n"
     reads_only = all(one.is_read_only for one in tools.values())
     return text + (_READING if tools and reads_only else "")
 

@@ -42,16 +42,7 @@ class QuestionsApp(Messages, KeyQueue[None]):
 
     TITLE = "Questions"
     ENABLE_COMMAND_PALETTE = False
-    CSS = """
-    #head, #steps, #columns, #note, #verdict { height: 1; padding: 0 1; text-wrap: nowrap; }
-    #head { text-style: bold; background: $panel; }
-    #columns, #note { color: $quiet; }
-    OptionList {
-        border: none; padding: 0; background: transparent;
-        &:focus { border: none; background-tint: transparent; }
-    }
-    OptionList, QueueView, VerticalScroll { scrollbar-size-vertical: 1; }
-    """
+    CSS_PATH = "style.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", "Leave", show=False, priority=True),
         Binding("t", "next_theme", "Colours", show=False),

@@ -104,15 +104,6 @@ class _Fence(MarkdownFence):
 class HarmlessMarkdown(Markdown):
     """A Markdown document whose links can't be followed."""
 
-    DEFAULT_CSS = """
-    HarmlessMarkdown {
-        padding: 0 1;
-        & > MarkdownBlock:last-child { margin-bottom: 0; }
-        & MarkdownTableContent { keyline: thin $quiet; }
-        & > MarkdownH1, & > MarkdownH2 { margin: 0 0 1 0; content-align: left middle; }
-    }
-    """
-
     BLOCKS = {**Markdown.BLOCKS, "fence": _Fence, "code_block": _Fence}  # noqa: RUF012
 
     def __init__(self, source: str) -> None:
@@ -122,16 +113,6 @@ class HarmlessMarkdown(Markdown):
 
 class PromptView(VerticalScroll, can_focus=False):
     """A question's prompt; takes no focus, the screen scrolls it."""
-
-    DEFAULT_CSS = """
-    PromptView {
-        height: auto;
-        max-height: 50%;
-        border: round $quiet;
-        border-title-style: bold;
-    }
-    PromptView > .plain { padding: 0 1; width: 1fr; height: auto; }
-    """
 
     def __init__(self, source: str, *, title: str) -> None:
         """Set up the view of a prompt in Markdown, with a title in its border."""

@@ -193,8 +193,8 @@ class _Apply:
                 self._write_journal(git_dir_fd, scratch, state, plan, commit)
                 carry_out(self._repository, services, git_dir_fd, state)
         applied = evolve(self._applied(plan), commit=commit)
-        if self._options.commit and self._options.hooks and plan.differences:
-            paths = [one.path for one in plan.differences]
+        if self._options.commit and self._options.hooks and plan.merged.differences:
+            paths = [one.path for one in plan.merged.differences]
             commit = commit_with_hooks(
                 self._repository, paths, self._message, environment=services.environment
             )
@@ -236,7 +236,7 @@ class _Apply:
         )
 
     def _applied(self, plan: ApplyPlan) -> Applied:
-        conflicts = dict.fromkeys(path for path, _ in plan.stages)
+        conflicts = plan.merged.conflicts
         return Applied(
             checkout=self._repository.work_tree,
             paths=tuple(
@@ -244,12 +244,12 @@ class _Apply:
             ),
             conflicts=tuple(map(os.fsdecode, conflicts)),
             already=tuple(map(os.fsdecode, plan.already)),
-            ignored=tuple(map(os.fsdecode, plan.ignored)),
-            left_out=tuple(map(os.fsdecode, plan.left_out)),
+            ignored=tuple(map(os.fsdecode, plan.change.ignored)),
+            left_out=tuple(map(os.fsdecode, plan.change.left_out)),
         )
 
     def _commit(self, scratch: Scratch, state: CheckoutState, plan: ApplyPlan) -> str | None:
-        if plan.tree is None or not plan.differences:
+        if plan.tree is None or not plan.merged.differences:
             return None
         return self._made_commit(scratch, state, state.head, plan.tree)
 
@@ -273,7 +273,9 @@ class _Apply:
         plan: ApplyPlan,
         commit: str | None,
     ) -> None:
-        leaves = [one.new for one in plan.differences] + [one.leaf for _, one in plan.stages]
+        leaves = [one.new for one in plan.merged.differences] + [
+            one.leaf for _, one in plan.merged.stages
+        ]
         pack = pack_objects(scratch, leaves, parent=state.head, commit=commit, tree=plan.tree)
         mode = _INDEX_MODE
         if state.index_bytes is not None:
@@ -297,8 +299,8 @@ class _Apply:
                 self._services.fs,
                 git_dir_fd,
                 record,
-                before=plan.before,
-                after=plan.after,
+                before=scratch.folder / "before",
+                after=scratch.folder / "after",
                 index_before=state.index_bytes,
                 index_after=plan.index,
                 pack={} if pack is None else pack[1],

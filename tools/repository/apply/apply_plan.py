@@ -73,28 +73,20 @@ class ApplyPlan:
     Attributes:
         paths: What is written.
         already: Paths that have the result's content already.
-        differences: All changes, as differences between trees.
-        stages: The sides of each path in conflict.
-        ignored: New files of the result that the repository's rules ignore; they are left out.
-        left_out: Paths outside the globs of `files`.
+        change: The result's changes.
+        merged: The checkout with them.
         folders: The folders on the way, and those that make room, with modes; None for new ones.
         index: The new index; None if it stays unchanged.
         tree: The tree of a commit; None without one.
-        before: The folder with copies of the present files.
-        after: The folder with the new files.
     """
 
     paths: tuple[PlannedPath, ...]
     already: tuple[bytes, ...]
-    differences: tuple[Difference, ...]
-    stages: tuple[tuple[bytes, IndexEntry], ...]
-    ignored: tuple[bytes, ...]
-    left_out: tuple[bytes, ...]
+    change: ResultChange
+    merged: Merged
     folders: Mapping[bytes, int | None]
     index: bytes | None
     tree: str | None
-    before: Path
-    after: Path
 
 
 @frozen(kw_only=True)
@@ -299,15 +291,11 @@ def _decided(
     return ApplyPlan(
         paths=planned,
         already=tuple(path for path, one in actions.items() if one is Action.ALREADY),
-        differences=merged.differences,
-        stages=merged.stages,
-        ignored=change.ignored,
-        left_out=change.left_out,
+        change=change,
+        merged=merged,
         folders=folder_modes(look.fs, look.top_fd, sorted(set(folders))),
         index=_new_index(look, staged, merged.stages),
         tree=tree,
-        before=look.scratch.folder / "before",
-        after=look.scratch.folder / "after",
     )
 
 

@@ -204,18 +204,9 @@ def folder_modes(fs: FileSystem, top_fd: int, folders: Iterable[bytes]) -> dict[
     """Return the permission bits of folders; None for each that is missing."""
     found: dict[bytes, int | None] = {}
     for folder in folders:
-        standing, _ = _no_content(fs, top_fd, folder)
+        standing, _ = look_at(fs, top_fd, folder)
         found[folder] = standing.mode if standing.kind is EntryKind.FOLDER else None
     return found
-
-
-def _no_content(fs: FileSystem, top_fd: int, path: bytes) -> tuple[PathState, bytes]:
-    *above, name = parts_of(path)
-    with suppress(OSError), directory_beneath(fs, top_fd, above) as folder_fd:
-        status = fs.stat(name, dir_fd=folder_fd)
-        if stat.S_ISDIR(status.st_mode):
-            return PathState(EntryKind.FOLDER, stat.S_IMODE(status.st_mode)), b""
-    return ABSENT, b""
 
 
 def names_in(fs: FileSystem, top_fd: int, folder: bytes) -> list[str]:

@@ -39,20 +39,15 @@ if TYPE_CHECKING:
     from ....questions import UnreadableQuestion
 
 STATE_STYLES: Final = {
-    "active": "bold cyan",
-    "running": "bold cyan",
-    "paused": "bold yellow",
-    "completed": "bold green",
-    "succeeded": "bold green",
-    "aborted": "bold red",
-    "failed": "bold red",
-    "unreadable": "bold red",
-    "pending": "dim",
-    "stopped": "bold yellow",
-    "interrupted": "bold yellow",
-    "ok": "bold green",
-    "warn": "bold yellow",
-    "fail": "bold red",
+    state: style
+    for style, states in (
+        ("bold cyan", ("active", "running")),
+        ("bold yellow", ("paused", "stopped", "interrupted", "warn")),
+        ("bold green", ("completed", "succeeded", "ok")),
+        ("bold red", ("aborted", "failed", "unreadable", "fail")),
+        ("dim", ("pending",)),
+    )
+    for state in states
 }
 _NAME_WIDTH: Final = 11
 _BAR_CELLS: Final = 24

@@ -51,13 +51,6 @@ _WISHES: Final = {
 class AnswerScreen(Screen[None]):
     """One session's questions."""
 
-    DEFAULT_CSS = """
-    AnswerScreen {
-        #body { height: 1fr; }
-        #body > Choices { height: 1fr; }
-        #note { text-style: italic; }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,b", "step(-1)", "Back", key_display="←"),
         Binding("right,n", "step(1)", "Next", show=False),

@@ -70,13 +70,6 @@ def choice_row(
 class Choices(OptionList):
     """The options of one question; the last row is the free text. The screen handles the keys."""
 
-    DEFAULT_CSS = """
-    Choices {
-        height: auto;
-        max-height: 1fr;
-        & > .option-list--option { padding: 0 1; }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "screen.pick", "Choose"),
         Binding("enter", "screen.pick_and_go_on", "Next"),
@@ -139,14 +132,6 @@ class Choices(OptionList):
 class OtherText(TextArea):
     """The free text of a question."""
 
-    DEFAULT_CSS = """
-    OtherText {
-        height: 5;
-        margin: 0 1;
-        border: round $quiet;
-        &:focus { border: round $primary; }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "screen.leave_text", "To the options"),
         Binding("tab", "screen.continue_from_text", "Continue", priority=True),

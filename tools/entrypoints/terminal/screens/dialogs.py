@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import ClassVar, Final, TypeVar
 
 from textual.app import ComposeResult
@@ -20,25 +21,6 @@ _Result = TypeVar("_Result")
 
 class _Dialog(ModalScreen[_Result]):
     """A window with a title, a text and further widgets; subclasses define its result."""
-
-    DEFAULT_CSS = """
-    _Dialog {
-        align: center middle;
-        & > Vertical {
-            width: 72;
-            max-width: 100%;
-            height: auto;
-            max-height: 100%;
-            border: round $primary;
-            border-title-style: bold;
-            padding: 0 1;
-            background: $surface;
-        }
-        & Static { height: auto; }
-        & TextArea { height: 6; margin: 1 0; }
-        & VerticalScroll { height: auto; max-height: 12; margin: 1 0; }
-    }
-    """
 
     def __init__(self, title: str, text: str, *answering: Widget) -> None:
         """Set up a window with a title and a text, and the widgets `answering` below."""
@@ -131,44 +113,7 @@ class MessageDialog(_Dialog[None]):
             view.scroll_relative(y=lines, animate=False, immediate=True)
 
 
-KEYS: Final = """\
-The queue
-  up, down, PgUp, PgDn, Home, End   move
-  Enter        answer the session at the cursor
-  x            reject it, with a reason if you like
-  q            leave; what you typed is kept
-
-A question
-  up, down     move
-  Space, 1-9   choose, or take the choice back
-  Enter        choose and continue (where several may
-               be chosen: continue)
-  o            answer in your own words; there Tab
-               continues and Esc returns
-  left, right  the question before, the one after
-  PgUp, PgDn   scroll the prompt
-  e            ask for more detail instead
-  d            ask to rephrase the question
-  r            take what is recommended here
-  a            take what is recommended where you
-               chose nothing, then review
-  v            review all answers
-  ], [          the next session in the queue, the one
-               before
-  x            reject the whole session
-  Esc          back to the queue; what you chose and
-               typed is kept
-
-The review
-  s            send the answers
-  Enter        change the answer at the cursor
-  Esc          back to the questions
-
-Everywhere
-  t            other colours: dark, light, high contrast
-  ?            these keys
-  Ctrl+Q       leave
-"""
+KEYS: Final = Path(__file__).with_name("keys.txt").read_text("utf-8")
 
 
 class KeysDialog(MessageDialog):
@@ -177,7 +122,6 @@ class KeysDialog(MessageDialog):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,question_mark", "close", show=False),
     ]
-    DEFAULT_CSS = "KeysDialog > Vertical > VerticalScroll { max-height: 18; margin: 0; }"
 
     def __init__(self) -> None:
         super().__init__("Keys", "Everything works without a mouse.", KEYS)

@@ -65,15 +65,6 @@ class KeyLine(Static, can_focus=False):
     """The currently active keys that are meant to be shown; a click presses a key."""
 
     ALLOW_SELECT = False
-    DEFAULT_CSS = """
-    KeyLine {
-        dock: bottom;
-        height: 1;
-        text-wrap: nowrap;
-        color: $footer-description-foreground;
-        background: $footer-background;
-    }
-    """
 
     def on_mount(self) -> None:
         """Follow the keys of the screen and of its focused widget."""
@@ -123,17 +114,6 @@ class Messages(App[Any]):
 
 class MessageLines(Static):
     """The messages' lines; takes no space while there are none."""
-
-    DEFAULT_CSS = """
-    MessageLines {
-        height: auto;
-        max-height: 6;
-        padding: 0 1;
-        color: $message-foreground;
-        background: $message-background;
-        display: none;
-    }
-    """
 
     def on_mount(self) -> None:
         """Follow the application's messages."""

@@ -106,18 +106,6 @@ class QueueView(ScrollView, can_focus=True):
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"queue--row", "queue--cursor"}
-    DEFAULT_CSS = """
-    QueueView {
-        height: 1fr;
-        overflow-x: hidden;
-        & > .queue--row { color: $foreground; }
-        & > .queue--cursor {
-            color: $block-cursor-foreground;
-            background: $block-cursor-background;
-            text-style: bold;
-        }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", "Down", show=False),
         Binding("up,k", "move(-1)", "Up", show=False),
@@ -241,12 +229,6 @@ _NOTHING = "No questions are waiting. New ones appear here as soon as they are a
 class QueueScreen(Screen[None]):
     """The waiting sessions."""
 
-    DEFAULT_CSS = """
-    QueueScreen {
-        #nothing { height: 1fr; padding: 1 1; }
-        QueueView { margin: 0 1; }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("x", "reject", "Reject"),
         Binding("q,ctrl+c", "app.quit", "Leave", key_display="q"),

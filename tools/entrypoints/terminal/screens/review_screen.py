@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 class ReviewScreen(Screen[int | None]):
     """Shows all answers; the result is the index of the question to change, or None to go back."""
 
-    DEFAULT_CSS = """
-    ReviewScreen {
-        #verdict { text-style: bold; }
-        OptionList { height: 1fr; }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "send", "Send"),
         Binding("e", "edit", "Change", key_display="enter"),
