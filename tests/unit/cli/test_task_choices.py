@@ -221,7 +221,7 @@ def test_the_phases_of_a_task() -> None:
     check = Gate(kind="tests_pass", command="npm test", report="exit-code")
     plain = task_workflow(check)
     assert plain.names == ("work",)
-    assert not plain.needs_sandbox
+    assert not any(gate.in_sandbox for gate in plain.gates)
     assert plain.edits
     whole = task_workflow(check, plan=True, tests_first=True)
     assert whole.names == ("plan", "red", "work")
