@@ -101,7 +101,7 @@ def do(
     user = UserRepository.at(Path.cwd())
     commit = user.resolve("HEAD")
     check = find_check(cli.configuration, user.work_tree, new.check, timeout_s=new.check_timeout)
-    options = agent.options(cli)
+    options = agent.options(cli, user.work_tree)
     folders = shown_folders(cli.configuration, user.work_tree, check.mounts)
     cli = evolve(cli, configured=folders).without_jail(said=agent.no_jail)
     work = _work(cli, text, check, new, options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, field
@@ -19,12 +21,13 @@ from .....workflows.workflow import Gate, Workflow
 from ...context import Cli
 from ...output.documents import selected, state_document
 from ...output.errors import CheckUnusable, Declined
-from ...output.text import counted_of, duration_text
+from ...output.text import counted_of, duration_text, some_of
 from ...running.run_session import Special
 from ...running.running import run_details, write_failure
 from ..session.bring_home import applied_document, colored, show_applied, show_stat
 
 if TYPE_CHECKING:
+    from .....base.files.trees import TreeChanges
     from .....repository.apply.applied import Applied
     from .....workflows import RunOutcome
     from ...output.output import Output
@@ -33,6 +36,13 @@ if TYPE_CHECKING:
 CONTINUE: Final = ("do", "--continue")
 """The words of the command that goes on with a task."""
 _QUESTION: Final = "Apply? [y]es, [n]o, [d]iff, [k]eep for later:"
+_STEERS_CHECKS: Final = re.compile(
+    r"(.*/)?((GNUm|[Mm])akefile|package\.json|\.npmrc|\.mocharc\..*|(jest|vitest?|ava)\.config\..*|"
+    r"(conftest|sitecustomize)\.py|\.?pytest\.ini|tox\.ini|setup\.cfg|pyproject\.toml|"
+    r"Cargo\.toml|build\.rs|\.cargo/config(\.toml)?)"
+)
+"""Files that usual commands of tests read and that can make them pass."""
+_WORD: Final = re.compile(r"[^\s'\"=;&|()<>]+")
 
 
 @define(kw_only=True)
@@ -119,13 +129,16 @@ class TaskEnd:
         gate = _workflow_of(cli, session).phases[-1].agents_gate
         still_failing = _still_failing(session)
         passed = gate.command is not None and not still_failing
-        unasked = self.branch is not None or (self.yes and passed)
+        changed = _check_changed(gate, found)
+        unasked = self.branch is not None or (self.yes and passed and not changed)
         wants = found.files and unasked and applied is None
         if not cli.output.json:
             cli.output.line()
             show_stat(cli, found)
             judged = _judged(gate, session, still_failing=still_failing)
             cli.output.line(f"{judged} {_cost(session)}")
+            if changed:
+                cli.output.line(f"The agent changed what the check runs: {some_of(changed)}.")
         if wants:
             applied = self._apply(cli, session)
         elif found.files and applied is None and cli.output.can_ask():
@@ -134,6 +147,7 @@ class TaskEnd:
         document = {
             **_document(cli, session, details or {}),
             "files": [selected(one, "path kind insertions deletions") for one in found.files],
+            "check_changed": changed,
             "applied": None if applied is None else applied_document(applied),
             "next": apply if applied is None and found.files else None,
         }
@@ -186,6 +200,17 @@ def withdraw(cli: Cli, session_id: str, reason: str) -> None:
 def _workflow_of(cli: Cli, session: harness.SessionContext) -> Workflow:
     """Return a task's workflow; the gate of its last phase judges the result."""
     return Job.of_session(cli.store(), session.session_id).workflow
+
+
+def _check_changed(gate: Gate, found: TreeChanges) -> list[str]:
+    """Return the changed files that a check's command names, or that steer usual commands."""
+    words = {os.path.normpath(one) for one in _WORD.findall(gate.command or "")}
+    return [
+        one.path
+        for one in found.files
+        if gate.command is not None
+        and ((one.path in words and one.kind != "added") or _STEERS_CHECKS.fullmatch(one.path))
+    ]
 
 
 def _judged(gate: Gate, session: harness.SessionContext, *, still_failing: int) -> str:
