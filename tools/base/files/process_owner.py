@@ -27,7 +27,7 @@ _REUSE_SLACK_S: Final = 2.0
 """How much younger than its own lock a process may seem: one of the two times is in ticks since a
 boot whose own time is known only to the second."""
 _UNKNOWN: Final = 0
-"""Stands for the start of a process that lives where no start can be found out."""
+"""The number of a process that lives and whose start can't be found out."""
 _EXACT: Final = (1 << 53) - 1
 """The largest number that every reader of JSON takes as it is."""
 
