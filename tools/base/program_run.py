@@ -9,12 +9,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Final, Protocol
 
 from attrs import frozen
 
 from .cancellation import check_cancelled, current_token
-from .listening import hear
 
 KEPT_STDERR: Final = 16_384
 """How much of standard error is retained, in bytes: the end of it."""
@@ -121,6 +121,26 @@ def run_program(run: ProgramRun, *, monotonic: Callable[[], float] = time.monoto
     finally:
         _end(process, ended=ended)
     return Ended(process.returncode, bytes(stdout), bytes(stderr[-KEPT_STDERR:]), cut_short)
+
+
+_listener: Final[ContextVar[Callable[[bytes], None] | None]] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def listening(listener: Callable[[bytes], None]) -> Iterator[None]:
+    """Call a function with each piece of standard output of the programs that the block runs."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def hear(piece: bytes) -> None:
+    """Pass on a piece of a running program's standard output."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(piece)
 
 
 def _talk(

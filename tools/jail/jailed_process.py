@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Final, Self
 
 from ..base.files.linux_calls import process_descriptor
-from ..base.listening import hear
+from ..base.program_run import hear
 from .bubblewrap import StatusReport, refusal_of
 from .command_programs import NOT_EXECUTABLE, NOT_FOUND
 from .errors import JailNotEnded, JailUnavailable, Refusal

@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from agentforge_sessions.agents.running.activity import Activity, activity_of
-from agentforge_sessions.base.listening import listening
-from agentforge_sessions.base.program_run import ProgramRun, run_program
+from agentforge_sessions.base.program_run import ProgramRun, listening, run_program
 
 
 @pytest.mark.parametrize(

@@ -341,3 +341,12 @@ def test_a_file_with_a_commands_name_is_run_where_it_has_a_path(
     assert agentforge("run", "./tdflow").code == 0
     assert agentforge("run", "WORKFLOW.yaml").code == 0
     assert len(agentforge.store.list_sessions()) == 2
+
+
+def test_the_help_of_a_workflow_file_keeps_the_options_of_scripts_and_of_agents_apart(
+    agentforge: CommandLine,
+) -> None:
+    shown = agentforge("run", "WORKFLOW.yaml", "--help").out
+    scripts, agents, both = shown.split("Options", 3)[1:]
+    assert ("--isolation" in scripts, "--agent-mode" in agents) == (True, True)
+    assert all(name in both for name in ("--repo", "--title", "--json"))

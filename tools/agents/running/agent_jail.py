@@ -26,7 +26,7 @@ from attrs import evolve
 from ...base.files import OsFileSystem
 from ...base.files.filesystem import DIRECTORY_FLAGS
 from ...base.files.safe_path import Missing, directory_beneath
-from ...base.listening import listening
+from ...base.program_run import listening
 from ...harness.session_ports import SessionPlaces
 from ...workflows.agents.port import (
     AgentAnswer,

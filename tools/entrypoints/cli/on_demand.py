@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from difflib import get_close_matches
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, cast
 
@@ -273,7 +274,20 @@ def _added_by(plugin: Plugin) -> CommandInfo | TyperInfo:
 
 
 class SparingCommand(TyperCommand):
-    """Command that converts only the values that need it."""
+    """Command that converts only the values that need it, and shows its options by groups."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options under the heading of their group."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        for one in self.get_params(ctx):
+            record = one.get_help_record(ctx)
+            heading = getattr(one, "rich_help_panel", None) or "Options"
+            if record is not None:
+                argument = one.param_type_name == "argument"
+                sections.setdefault("Arguments" if argument else heading, []).append(record)
+        for heading, records in filter(itemgetter(1), sections.items()):
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
     def get_params(self, ctx: Any) -> Any:
         """Return the command's options, with `--help`."""

@@ -8,7 +8,7 @@ import sys
 from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, ClassVar, Final
 
 import typer
 from attrs import frozen
@@ -270,6 +270,8 @@ def parse_metadata(given: list[str] | None) -> dict[str, Any]:
 @frozen
 class Labels:
     """Title, tags and metadata that people give a session."""
+
+    panel: ClassVar = "Options"
 
     title: str | None = option("--title TEXT", "What people call the session: one line.")
     tags: list[str] | None = TAGS

@@ -75,16 +75,23 @@ def _described(what: Any) -> tuple[str, Mapping[str, str]]:
 
 
 def _parameters(
-    name: str, hint: Any, default: Any, helps: Mapping[str, str]
+    name: str, hint: Any, default: Any, helps: Mapping[str, str], panel: str | None = None
 ) -> Iterator[inspect.Parameter]:
-    """Yield a parameter's options; a group yields those of its fields, recursively."""
+    """Yield a parameter's options; a group yields those of its fields, recursively.
+
+    The help shows the options of a group under the heading that its attribute `panel` names.
+    """
     if hint is Cli:
         return
     if not has(hint):
-        yield _parameter(name, hint, default, helps.get(name))
+        found = _parameter(name, hint, default, helps.get(name))
+        if isinstance(found.default, ParameterInfo):
+            found.default.rich_help_panel = panel
+        yield found
         return
+    helps, panel = _described(hint)[1], getattr(hint, "panel", panel)
     for one in fields(hint):
-        yield from _parameters(one.name, _hints(hint)[one.name], one.default, _described(hint)[1])
+        yield from _parameters(one.name, _hints(hint)[one.name], one.default, helps, panel)
 
 
 def _made(name: str, hint: Any, given: Mapping[str, Any]) -> Any:

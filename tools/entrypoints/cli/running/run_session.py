@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import typer
 from attrs import evolve, frozen
@@ -48,6 +48,8 @@ class RepositoryBase:
         base: The commit of the repository to begin from; HEAD by default.
         with_uncommitted: Begin with your checkout's uncommitted work, too.
     """
+
+    panel: ClassVar = "Options"
 
     repo: Path | None = option("--repo PATH")
     base: str | None = option("--base REF")

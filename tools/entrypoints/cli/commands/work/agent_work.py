@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 from attrs import evolve, frozen
@@ -37,13 +37,12 @@ class AgentBeginning:
             nothing.
     """
 
+    panel: ClassVar = "Options of an agent's work"
+
     agent: AgentOptions
     budget: Tokens
     shown: ContextOptions
-    dry_run: Annotated[
-        bool,
-        flag("--dry-run"),
-    ]
+    dry_run: Annotated[bool, flag("--dry-run")]
     base: RepositoryBase
     labels: Labels
 

@@ -33,6 +33,8 @@ class ScriptOptions:
             as the file says if not given, else the configuration.
     """
 
+    panel: ClassVar = "Options of scripts"
+
     example: bool = flag("--example")
     isolation: str | None = option("--isolation WHERE")
 
@@ -44,6 +46,8 @@ class DrivingOptions:
     Attributes:
         specification: The specification it works from.
     """
+
+    panel: ClassVar = AgentBeginning.panel
 
     specification: Path | None = option("--spec SPEC")
     component: Component = None
