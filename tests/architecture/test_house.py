@@ -18,19 +18,19 @@ from tests.architecture.house import (
 )
 
 BUDGETS: Final = {
-    "agents": 4_440,
-    "base": 6_190,
-    "entrypoints": 18_200,
+    "agents": 4_560,
+    "base": 6_340,
+    "entrypoints": 18_560,
     "fleet": 5_380,
     "harness": 8_550,
     "integrations": 2_400,
-    "jail": 2_180,
-    "prune": 3_500,
+    "jail": 2_320,
+    "prune": 3_510,
     "questions": 3_390,
-    "repository": 5_020,
-    "sandbox": 10_880,
+    "repository": 5_080,
+    "sandbox": 11_170,
     "wiring": 2_360,
-    "workflows": 7_650,
+    "workflows": 7_770,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
 

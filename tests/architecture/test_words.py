@@ -13,12 +13,12 @@ from typing import Final
 from tests.architecture.house import modules
 
 MOST: Final = {
-    "anew": 37,
+    "anew": 36,
     "begun": 139,
     "gone": 47,
-    "kept": 561,
-    "stands": 41,
-    "told": 102,
+    "kept": 558,
+    "stands": 40,
+    "told": 100,
     "whoever": 2,
 }
 """How often each word occurs, at the most."""

