@@ -20,6 +20,7 @@ from attrs import frozen
 
 from agentforge_sessions.base.data_folder import project_folder
 from agentforge_sessions.harness import SessionStore
+from tests.support.descriptors import held_below
 from tests.support.own_project import require_jail
 from tests.support.promptness import wait_until
 from tests.support.real_agents import PATIENCE_S, program
@@ -159,6 +160,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
             "PATH": f"{folder}:{os.environ['PATH']}",
         }
         yield Desk(checkout, adapter, model, environment)
+    assert held_below(tmp_path) == [], "a store that is looked at again and again holds nothing"
 
 
 def asked(desk: Desk) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from attrs import define, evolve, field
 
 from ...agents.running.scratch_folder import put_file, remove_abandoned, scratch_folder
+from ...base.data_folder import read_plain
 from ...workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 from ...workflows.submitted_work import require_repository
 from ..phases.executors import phase_result
@@ -139,9 +140,7 @@ def _cache() -> Path:
 def _read(path: Path) -> bytes | None:
     """Return the content of the report, or None; links are not followed."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        data = read_plain(os.fspath(path), most=_MAX_REPORT_BYTES + 1, flags=os.O_NOFOLLOW)
     except OSError:
         return None
-    with os.fdopen(fd, "rb") as file:
-        data = file.read(_MAX_REPORT_BYTES + 1)
     return data if len(data) <= _MAX_REPORT_BYTES else None
