@@ -28,6 +28,7 @@ from ...base.files.filesystem import DIRECTORY_FLAGS
 from ...base.files.safe_path import Missing, directory_beneath
 from ...base.program_run import listening
 from ...harness.session_ports import SessionPlaces
+from ...workflows.agents.choice import require_own_program
 from ...workflows.agents.port import (
     AgentAnswer,
     AgentChoice,
@@ -103,9 +104,11 @@ class JailedAgent:
 
         Raises:
             ValueError: The command is empty, has an unclosed quote or an unknown placeholder.
+            AgentUnavailable: The program is in the repository; see `require_own_program`.
         """
         from ...jail import JailPolicy
 
+        require_own_program(choice)
         if choice.kind == "program":
             words = editing_command(choice.value)
         else:
