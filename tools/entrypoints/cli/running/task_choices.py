@@ -216,9 +216,8 @@ class TaskAgent:
         if hint is not None:
             raise misuse(
                 "--agent",
-                f"{agent} is not logged in where it works: its jail shows none of your folders. "
-                f"To log it in, {hint}; or name another variable with --agent-env. Nothing was "
-                "started",
+                f"{agent} is not logged in where it works: its jail shows none of your folders, "
+                f"and {hint}; or name another variable with --agent-env. Nothing was started",
             )
         network = self.agent_network
         if network is None:
