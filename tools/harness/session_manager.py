@@ -1230,7 +1230,7 @@ class SessionManager:
             count_tokens: Counts the tokens of a text.
             shows: The user data to show; as set for the manager if None.
             may_show: Returns whether text from a program's conversations may be shown.
-            work: Where the work stands, from the agents' conversations.
+            work: The state of the work, from the agents' conversations.
             changed: The files changed since the session began, as `diff --stat` writes.
 
         Raises:

@@ -10,7 +10,7 @@ import pytest
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.views.briefing import brief, most_tokens
 from agentforge_sessions.harness.views.work_state import (
-    Decision,
+    DecisionMade,
     FailedCommand,
     PlanItem,
     WorkState,
@@ -29,8 +29,8 @@ WORK = WorkState(
         PlanItem("Say it in the docs", "pending"),
     ),
     decisions=(
-        Decision("The cache is bounded", "codex"),
-        Decision("No new dependency", "person"),
+        DecisionMade("The cache is bounded", "codex"),
+        DecisionMade("No new dependency", "person"),
     ),
     failed=FailedCommand("pytest -q", 1, "collected 3\n\nE  assert 1 == 2\n1 failed"),
     program="codex",
@@ -79,7 +79,9 @@ def test_the_state_of_the_work_comes_before_what_happened_in_the_order_of_its_we
 
 def test_what_is_not_known_takes_no_line() -> None:
     assert brief(session(), work=WorkState(), changed="\n") == brief(session())
-    unnamed = brief(session(), work=WorkState(prompt="Go on", decisions=(Decision("It is", ""),)))
+    unnamed = brief(
+        session(), work=WorkState(prompt="Go on", decisions=(DecisionMade("It is", ""),))
+    )
     assert "Asked last, by a person, and not done: “Go on”" in unnamed
     assert "- decided, by an agent: “It is”" in unnamed
     assert "plan" not in unnamed
@@ -115,7 +117,7 @@ def test_each_part_is_shown_only_where_its_program_may_be(
 
 
 def test_a_decision_of_a_hidden_program_is_left_out_of_a_shown_conversation() -> None:
-    work = WorkState(decisions=(Decision("secret", "gemini"), Decision("open", "person")))
+    work = WorkState(decisions=(DecisionMade("secret", "gemini"), DecisionMade("open", "person")))
     told = brief(session(), work=work, may_show=lambda program: program != "gemini")
     assert "open" in told
     assert "secret" not in told
@@ -132,7 +134,7 @@ def test_hostile_work_is_a_quotation_on_one_line_within_the_fence() -> None:
         instructions=(HOSTILE,),
         prompt=HOSTILE,
         plan=(PlanItem(HOSTILE, HOSTILE),),
-        decisions=(Decision(HOSTILE, HOSTILE),),
+        decisions=(DecisionMade(HOSTILE, HOSTILE),),
         failed=FailedCommand(HOSTILE, 1, HOSTILE),
         program=HOSTILE,
     )
@@ -155,7 +157,7 @@ def test_a_long_history_leaves_room_for_the_state_and_much_of_the_state_is_cut_s
             *(PlanItem(f"step {n}", "completed") for n in range(90)),
             *(PlanItem(f"next {n}", "pending") for n in range(5)),
         ),
-        decisions=tuple(Decision(f"choice {n}", "person") for n in range(90)),
+        decisions=tuple(DecisionMade(f"choice {n}", "person") for n in range(90)),
         failed=FailedCommand("make", None, "\n".join(f"line {n}" for n in range(900))),
     )
     told = brief(session(), work=work, changed="\n".join(f"f{n} | 1 +" for n in range(99)))
@@ -176,7 +178,7 @@ def test_a_full_state_takes_between_one_and_two_thousand_tokens() -> None:
         instructions=tuple(f"Rule {n}: {'word ' * 20}" for n in range(4)),
         prompt="Build it so that " + "it is quick " * 60,
         plan=tuple(PlanItem(f"Step {n}: {'word ' * 6}", "pending") for n in range(20)),
-        decisions=tuple(Decision(f"Choice {n}: {'word ' * 12}", "person") for n in range(10)),
+        decisions=tuple(DecisionMade(f"Choice {n}: {'word ' * 12}", "person") for n in range(10)),
     )
     told = brief(session(), work=work, changed=CHANGED * 5)
     assert 1_000 <= most_tokens(told) <= 2_000

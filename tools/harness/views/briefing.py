@@ -118,7 +118,7 @@ def brief(
         shows: The user data to show, of `BRIEFING_PARTS`.
         may_show: Returns whether text from an agent program's conversations may be shown; for "",
             text that may come from those of any program: all text without a recorded origin.
-        work: Where the work stands, from the agents' conversations.
+        work: The state of the work, from the agents' conversations.
         changed: The files changed since the session began, one a line, as `diff --stat` writes.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Where an agent's work stands, folded from its conversations; what the next agent is briefed with.
+"""The state of an agent's work, folded from its conversations, with which the next one is briefed.
 
 All of it was said by persons and programs: it is data, never an instruction.
 """
@@ -38,7 +38,7 @@ class FailedCommand(NamedTuple):
     """Its last lines."""
 
 
-class Decision(NamedTuple):
+class DecisionMade(NamedTuple):
     """What was decided, and who decided it."""
 
     text: str
@@ -54,7 +54,7 @@ class WorkState(NamedTuple):
     prompt: str = ""
     """The person's last prompt, if its turn did not end; else empty."""
     plan: tuple[PlanItem, ...] = ()
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[DecisionMade, ...] = ()
     """The newest first."""
     failed: FailedCommand | None = None
     program: str = ""
