@@ -95,7 +95,7 @@ def install(
     if program is None and not remove:
         _list_programs(cli, places)
         return
-    if program not in PIECES:
+    if program is None or program not in PIECES:
         raise misuse("PROGRAM", f"expected {', '.join(PIECES)}, got {program or 'none'}")
     file = manifest_path(places, program, scope)
     manifest = read_manifest(file)
@@ -141,21 +141,16 @@ def install(
 def _list_programs(cli: Cli, places: Places) -> None:
     """Show which agent programs are on this machine, and which have our pieces."""
     installed = installed_programs(places)
-    rows = []
+    names = ("program", "path", "installed")
+    rows: list[tuple[str, str | None, list[str]]] = []
     for program in filter(None, map(find_program, PROGRAMS)):
-        found = find_command(program.COMMAND, places.environment)
+        path = find_command(program.COMMAND, places.environment)
         scopes = [one.scope.value for one in installed if one.program == program.NAME]
-        path = None if found is None else str(found)
-        rows.append({"program": program.NAME, "path": path, "installed": scopes})
-    if cli.output.wrote({"programs": rows}):
+        rows.append((program.NAME, None if path is None else str(path), scopes))
+    if cli.output.wrote({"programs": [dict(zip(names, one, strict=True)) for one in rows]}):
         return
-    cli.output.table(
-        *("PROGRAM", "FOUND", "SESSIONS"),
-        rows=(
-            (one["program"], one["path"] or "not on the path", ", ".join(one["installed"]) or "no")
-            for one in rows
-        ),
-    )
+    shown = ((one, path or "not on the path", ", ".join(to) or "no") for one, path, to in rows)
+    cli.output.table("PROGRAM", "FOUND", "SESSIONS", rows=shown)
     cli.output.line("To put sessions into one: agentforge install PROGRAM")
 
 
