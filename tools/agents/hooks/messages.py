@@ -63,8 +63,7 @@ def _next_step(session: SessionContext) -> str:
         return "The session is paused. A person decides when it goes on."
     phase = " its phase" if session.current_phase else " its goal"
     return (
-        f"Go on with{phase} from where the record ends. Check what is done rather than do it "
-        "again."
+        f"Go on with{phase} from where the record ends. Check what is done rather than do it again."
     )
 
 
