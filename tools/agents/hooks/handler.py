@@ -114,12 +114,12 @@ def _said_of_trust(
 
 
 def _with_question(event: HookEvent | None, payload: Mapping[str, Any]) -> HookEvent | None:
-    """Return the event with what a call of our question tools reports."""
+    """Return the event with what a call of our tool that asks a person reports."""
     if event is None or event.moment is not Moment.AFTER_TOOL:
         return event
-    if "questions" not in text_of(payload, "tool_name"):
+    if not text_of(payload, "tool_name").endswith("_ask"):
         return event
-    from ..programs.question_calls import question_of  # few tools are question tools
+    from ..programs.question_calls import question_of  # few calls ask
 
     return event._replace(question=question_of(payload))
 
