@@ -26,11 +26,11 @@ from ...base.data_folder import (
     read_plain,
     small_file,
 )
-from .binding import LOCK_TIMEOUT_S
 
 BRANCH: Final = "branch:"
 COMMIT: Final = "commit:"
 _CHOSEN: Final = "chosen.json"
+_LOCK_TIMEOUT_S: Final = 2.0
 _MAX_BYTES: Final = 1024 * 1024
 _MAX_CHOICES: Final = 500
 _HEADS: Final = "refs/heads/"
@@ -90,7 +90,7 @@ class ProjectPlace(NamedTuple):
 
         fs, state = OsFileSystem(), self.state(environment)
         make_durable_directory(fs, state)
-        with DirectoryLock(fs, state, timeout_s=LOCK_TIMEOUT_S) as lock:
+        with DirectoryLock(fs, state, timeout_s=_LOCK_TIMEOUT_S) as lock:
             yield ProjectLock(state, lock.fd, self.chosen(environment))
 
 
