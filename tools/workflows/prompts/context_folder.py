@@ -21,7 +21,7 @@ from ...base.files import FileSystem, ReadError, read_regular_file
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ...base.files.safe_path import directory_beneath
 from ...base.files.trees import Entry, walk_tree
-from ...base.path_pattern import matches, names_any
+from ...base.text.path_pattern import matches, names_any
 from ..names import path_problem
 
 _MAX_RULES: Final = 2000
