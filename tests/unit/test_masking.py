@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge_sessions.base.text.masking import mask
+from agentforge_sessions.harness.views.quotation import quoted
 
 KEY = "Zq9xV7b2" * 10
 SECRETS = {
@@ -102,3 +103,7 @@ def test_no_text_around_a_secret_fails_or_is_lost(before: str, after: str, kind:
     found = mask(f"{before} \n{SECRETS['github']}\n {after}")
     assert SECRETS["github"] not in found.text
     assert found.secrets >= 1
+
+
+def test_what_a_briefing_quotes_is_masked() -> None:
+    assert quoted(f"use {SECRETS['github']}, please") == "“use [masked GitHub token], please”"
