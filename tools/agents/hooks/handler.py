@@ -271,7 +271,8 @@ class _HookCall:
                 self._conversations,
                 place,
                 found.session_id,
-                project=self._data_folder.parent,
+                data_folder=self._data_folder,
+                environment=self._environment,
                 but=(event.program, event.agent_session),
                 now=self._now,
             )
@@ -280,6 +281,12 @@ class _HookCall:
         recorded, session, failure = self._change(binding, place)
         if recorded is None or session is None:
             return NOTHING, None, binding
+        if failure is None:
+            from .transcripts import copy_conversation
+
+            copy_conversation(
+                event, binding, place, self._data_folder, self._environment, self._now
+            )
         reply = self._reply_of(session, recorded, binding)
         if failure is None:
             self._recorded = recorded.changed
