@@ -240,7 +240,9 @@ class _HookCall:
         place = found.place
         self._keep(place)
         if not binding.is_bound_to(place, found.session_id):
-            binding.bind(place, found.session_id, known=found.knows(event))
+            binding.bind(
+                place, found.session_id, known=found.knows(event), environment=self._environment
+            )
             self._opened = True
         if event.moment is Moment.STARTED:
             self._opened = True
@@ -253,6 +255,7 @@ class _HookCall:
                 project=self._data_folder.parent,
                 but=(event.program, event.agent_session),
                 now=self._now,
+                environment=self._environment,
             )
         if binding.finds_compaction(event):
             self._event = event = event._replace(moment=Moment.COMPACTION_FOUND)
@@ -279,15 +282,14 @@ class _HookCall:
 
         event, edited = self._event, self._edited()
         summary = binding.meter.summary if binding.meter.summary != binding.summary else ""
+        spent = binding.spent(self._environment)
         done: list[tuple[Recorded, SessionContext]] = []
 
         def change(session: SessionContext) -> bool:
             done.clear()
             if session.state.is_terminal:
                 return False
-            recorded = record(
-                session, event, binding.spent(), now=self._now, edited=edited, summary=summary
-            )
+            recorded = record(session, event, spent, now=self._now, edited=edited, summary=summary)
             done.append((recorded, session))
             return recorded.changed
 

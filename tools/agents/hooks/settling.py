@@ -5,6 +5,7 @@ A killed agent program calls no more hooks; its own files still record what it s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def settle_conversations(
     project: Path,
     but: tuple[str, str],
     now: datetime,
+    environment: Mapping[str, str],
 ) -> None:
     """Charge the outstanding usage of every other conversation of a session.
 
@@ -37,6 +39,7 @@ def settle_conversations(
         project: The project's folder.
         but: The conversation that this hook is called for: its program and its id.
         now: The time.
+        environment: Locates the person's configuration, which may override prices.
     """
     for program, agent_session in conversations_of(conversations, session_id):
         if (program, agent_session) == but:
@@ -48,7 +51,7 @@ def settle_conversations(
             continue
         try:
             event = HookEvent(program, "", Moment.ENDED, agent_session)
-            _settle(file, event, place, session_id, project, now)
+            _settle(file, event, place, session_id, project, now, environment)
         except DurableError:
             continue
         finally:
@@ -62,6 +65,7 @@ def _settle(
     session_id: str,
     project: Path,
     now: datetime,
+    environment: Mapping[str, str],
 ) -> None:
     binding = file.read()
     before = binding.meter.total
@@ -69,13 +73,15 @@ def _settle(
     edited = edited_files(binding.take_edits(event), project)
     if not binding.is_bound_to(place, session_id):
         return
-    if binding.meter.total in {before, binding.charged}:
+    if binding.meter.total in {before, binding.charged.usage.total}:
         return
+
+    spent = binding.spent(environment)
 
     def change(session: SessionContext) -> bool:
         if session.state.is_terminal:
             return False
-        recorded = record(session, event, binding.spent(), now=now, edited=edited)
+        recorded = record(session, event, spent, now=now, edited=edited)
         binding.charged = recorded.charged
         return recorded.changed
 
