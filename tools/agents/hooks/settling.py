@@ -38,7 +38,7 @@ def settle_conversations(
         place: Where the session is.
         session_id: The session.
         data_folder: The project's `.agentforge`.
-        environment: The environment variables.
+        environment: The environment variables, which locate the person's configuration.
         but: The conversation that this hook is called for: its program and its id.
         now: The time.
     """
@@ -75,13 +75,15 @@ def _settle(
     if not binding.is_bound_to(place, session_id):
         return
     copy_conversation(event, binding, place, data_folder, environment, now)
-    if binding.meter.total in {before, binding.charged}:
+    if binding.meter.total in {before, binding.charged.usage.total}:
         return
+
+    spent = binding.spent(environment)
 
     def change(session: SessionContext) -> bool:
         if session.state.is_terminal:
             return False
-        recorded = record(session, event, binding.spent(), now=now, edited=edited)
+        recorded = record(session, event, spent, now=now, edited=edited)
         binding.charged = recorded.charged
         return recorded.changed
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 from . import claude_code
 from .hook_event import HookEvent, HookReply, Moment, text_of
 from .meter import UsageMeter, count_of, names_in, read_new_lines, str_of
+from .tokens import NO_TOKENS, Tokens, split
 
 NAME: Final = "codex"
 COMMAND: Final = "codex"
@@ -171,8 +172,16 @@ def _names_conversation(path: str, conversation: str) -> bool:
     return f'"session_id":{json.dumps(conversation)}'.encode() in head
 
 
-def _codex_tokens(usage: object) -> int:
-    return count_of(usage.get("total_tokens")) if isinstance(usage, dict) else 0
+def _codex_tokens(usage: object) -> Tokens:
+    """Return the tokens by kind; the program counts cached ones as input, thoughts as output."""
+    if not isinstance(usage, dict):
+        return NO_TOKENS
+    cached, written = (
+        count_of(usage.get(f"{kind}_input_tokens")) for kind in ("cached", "cache_write")
+    )
+    thought = count_of(usage.get("reasoning_output_tokens"))
+    said = max(0, count_of(usage.get("output_tokens")) - thought)
+    return split(count_of(usage.get("total_tokens")), Tokens(0, cached, written, said, thought))
 
 
 def summary_in(message: str) -> str:

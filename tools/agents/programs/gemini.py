@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from .hook_event import BRIEFED, SENT_ON, HookEvent, HookReply, Moment, begun_event, text_of
 from .meter import UsageMeter, count_of, names_in, read_new_lines, str_of
+from .tokens import Tokens, split
 
 NAME: Final = "gemini"
 COMMAND: Final = "gemini"
@@ -144,7 +145,13 @@ def read(files: list[str], meter: UsageMeter) -> None:
         for entry in read_new_lines(name, meter, (b'"tokens"',)):
             tokens, key = entry.get("tokens"), entry.get("id")
             if entry.get("type") == "gemini" and isinstance(tokens, dict) and isinstance(key, str):
-                meter.report(key, count_of(tokens.get("total")), str_of(entry.get("model")))
+                meter.report(key, _tokens(tokens), str_of(entry.get("model")))
+
+
+def _tokens(given: dict[str, Any]) -> Tokens:
+    """Return the tokens by kind; the program counts cached ones as input."""
+    cached, said, thought = (count_of(given.get(one)) for one in ("cached", "output", "thoughts"))
+    return split(count_of(given.get("total")), Tokens(0, cached, 0, said, thought))
 
 
 def known_files(path: str, _meter: UsageMeter, _conversation: str | None = None) -> list[str]:
