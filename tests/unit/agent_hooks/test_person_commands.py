@@ -35,6 +35,10 @@ def tell(talk: Conversation, text: str) -> str:
     return str(answer[REASON[talk.program]])
 
 
+def prompts(repository: Repository, session_id: str) -> int:
+    return repository.actions(session_id).count("agent_prompted")
+
+
 def ids(repository: Repository) -> list[str]:
     return sorted(repository.store.list_sessions())
 
@@ -56,8 +60,7 @@ def test_new_begins_another_session_with_a_goal(
         f"session {second[-4:]}: 'the second task', 0 % of 1,000,000 tokens; agentforge ui"
     )
     talk.prompt("go on")
-    assert repository.actions(second) == ["session_created", "agent_prompted"]
-    assert repository.actions(first) == ["session_created", "agent_prompted"]
+    assert [prompts(repository, one) for one in (first, second)] == [1, 1]
 
 
 def test_new_without_a_goal_takes_the_next_prompt_as_goal(
@@ -85,7 +88,7 @@ def test_other_conversations_stay_and_new_ones_go_to_what_the_person_chose_last(
     later = Conversation(repository, "conversation-3")
     assert "the second task" in later.start()
     first, _ = ids(repository)
-    assert repository.actions(first) == ["session_created", *["agent_prompted"] * 2]
+    assert prompts(repository, first) == 2
 
 
 def test_done_completes_the_session_and_charges_it_and_the_next_prompt_begins_another(
@@ -131,7 +134,7 @@ def test_switch_chooses_one_of_several_that_are_open_on_a_branch(
     assert "2 sessions of this branch are open" in talk.prompt("go on")["systemMessage"]
     tell(talk, f"agentforge:switch {session_id}")
     talk.prompt("go on")
-    assert repository.actions(session_id)[-1] == "agent_prompted"
+    assert prompts(repository, session_id) == 1
 
 
 @pytest.mark.parametrize(
@@ -144,7 +147,7 @@ def test_switch_to_what_is_not_there_changes_nothing(
     assert "nothing was changed" in tell(talk, f"agentforge:switch {named}")
     talk.prompt("go on")
     (session_id,) = ids(repository)
-    assert repository.actions(session_id) == ["session_created", *["agent_prompted"] * 2]
+    assert prompts(repository, session_id) == 2
 
 
 def test_switch_to_an_ended_session_changes_nothing(

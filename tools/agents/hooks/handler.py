@@ -30,7 +30,7 @@ from .session_place import SessionPlace, Stores
 
 if TYPE_CHECKING:
     from ...harness.session_domain import SessionContext
-    from .recording import Recorded, RecordedEdit
+    from .recording import FilesStored, Recorded, RecordedEdit
     from .session_lookup import FoundSession
     from .telling import Start
 
@@ -46,6 +46,10 @@ _IN_TOOL_USE: Final = frozenset(
 )
 _SEEN: Final = frozenset({Moment.STARTED, Moment.PROMPTED})
 """The moments at which a person looks at what the program shows."""
+
+_FILES_STORED: Final = frozenset(
+    {Moment.PROMPTED, Moment.BEFORE_COMPACTION, Moment.TURN_ENDED, Moment.ENDED}
+)
 
 
 def handle(
@@ -83,11 +87,11 @@ def handle(
     project = None if folder is None else find_project(folder)
     if event is None or project is None:
         return None
-    call = _HookCall(program, event, project, environment, stores, clock)
+    call = _HookCall(program, event, project, environment, stores, clock, start)
     said = [_said_of_trust(event, project.data_folder, environment)]
     try:
         reply = call.reply()
-        call.tell(start)
+        call.tell()
     except AgentForgeError as error:
         if event.moment not in _SEEN or event.by_subagent or not event.by_person:
             raise
@@ -120,12 +124,12 @@ def _said_of_trust(
 
 
 def _with_question(event: HookEvent | None, payload: Mapping[str, Any]) -> HookEvent | None:
-    """Return the event with what a call of our question tools reports."""
+    """Return the event with what a call of our tool that asks a person reports."""
     if event is None or event.moment is not Moment.AFTER_TOOL:
         return event
-    if "questions" not in text_of(payload, "tool_name"):
+    if not text_of(payload, "tool_name").endswith("_ask"):
         return event
-    from ..programs.question_calls import question_of  # few tools are question tools
+    from ..programs.question_calls import question_of  # few calls ask
 
     return event._replace(question=question_of(payload))
 
@@ -148,7 +152,9 @@ class _HookCall:
         environment: Mapping[str, str],
         stores: Stores,
         clock: Clock,
+        start: Start | None,
     ) -> None:
+        self._start = start
         self._program = program
         self._event = event
         self._project = project
@@ -207,7 +213,7 @@ class _HookCall:
             self.close()
             self._place = place
 
-    def tell(self, start: Start | None) -> None:
+    def tell(self) -> None:
         """Notify receivers if a session was opened or a person may be waiting for the event.
 
         So a new receiver starts when a session is opened, not at the end of its first turn.
@@ -222,7 +228,7 @@ class _HookCall:
         # If it can't be started, the next process that opens a session delivers the events.
         with suppress(OSError, NotImplementedError):
             tell_receivers(
-                self._data_folder, base, self._environment, start=start or start_detached
+                self._data_folder, base, self._environment, start=self._start or start_detached
             )
 
     def close(self) -> None:
@@ -344,7 +350,7 @@ class _HookCall:
         """Change the session; return the outcome, the session, and the error if saving failed."""
         from .recording import change_session, record
 
-        event, edited = self._event, self._edited()
+        event, edited, files = self._event, self._edited(), self._stored_files(binding, place)
         summary = binding.meter.summary if binding.meter.summary != binding.summary else ""
         done: list[tuple[Recorded, SessionContext]] = []
 
@@ -353,7 +359,13 @@ class _HookCall:
             if session.state.is_terminal:
                 return False
             recorded = record(
-                session, event, binding.spent(), now=self._now, edited=edited, summary=summary
+                session,
+                event,
+                binding.spent(),
+                now=self._now,
+                edited=edited,
+                summary=summary,
+                files=files,
             )
             done.append((recorded, session))
             return recorded.changed
@@ -369,6 +381,22 @@ class _HookCall:
             binding.summary = digest_of(event.text)
         recorded, session = done[0] if done else (None, None)
         return recorded, session, failure
+
+    def _stored_files(self, binding: Binding, place: SessionPlace) -> FilesStored | None:
+        event = self._event
+        if event.moment not in _FILES_STORED or event.by_subagent or binding.session_id is None:
+            return None
+        from .telling import start_detached
+        from .work_tree import store_files
+
+        return store_files(
+            place,
+            binding.session_id,
+            event.directory,
+            self._data_folder,
+            self._environment,
+            start=self._start or start_detached,
+        )
 
     def _edited(self) -> list[RecordedEdit]:
         if not self._event.edited:

@@ -101,8 +101,9 @@ def find_session(
     It is the one that AGENTFORGE_SESSION names; else the one that the conversation is bound to (at
     `bound`), while its branch is checked out; else, when a context or a prompt begins, the open one
     of the branch that the person chose last, or the only one. If there is none, the first prompt
-    creates one, unless the configuration says otherwise, and becomes its goal; of several processes
-    at once, one does. Each must be this person's own: a session that came with a clone is ignored.
+    creates one and becomes its goal, of several processes at once one; where the configuration
+    says otherwise, the conversation stays with its session. Each must be this person's own: a
+    session that came with a clone is ignored.
 
     Raises:
         SessionNotAdopted: AGENTFORGE_SESSION names a session that is not this person's own.
@@ -122,8 +123,10 @@ def find_session(
         return own
     free = candidates(project, branch, environment, stores)
     chosen = _one_of(free)
-    if chosen is not None or not _may_create(event, free.settings):
-        return chosen
+    if chosen is not None or not free.settings.create:
+        return chosen or own
+    if not _is_prompt(event):
+        return None
     with project.locked(environment) as lock:
         free = candidates(project, branch, environment, stores)
         chosen = _one_of(free)
@@ -258,10 +261,6 @@ def _open_sessions(place: SessionPlace, branch: str) -> list[str]:
 
 def _is_prompt(event: HookEvent) -> bool:
     return event.moment is Moment.PROMPTED and event.by_person and bool(event.text.strip())
-
-
-def _may_create(event: HookEvent, settings: AgentSettings) -> bool:
-    return settings.create and _is_prompt(event)
 
 
 def create_session(
