@@ -319,9 +319,9 @@ class _HookCall:
         binding.stop = messages.spent(session) if is_spent else None
         if event.moment is Moment.STARTED:
             binding.notice = None
-            return HookReply(context=self._briefing(session))
+            return HookReply(context=self._briefing(session, binding))
         if event.moment is Moment.COMPACTION_FOUND:
-            binding.briefing = self._briefing(session)
+            self._briefing(session, binding)
         if event.moment is Moment.PROMPTED and is_spent:
             return HookReply(refuse=binding.stop)
         if event.moment in _IN_TOOL_USE and is_spent:
@@ -333,15 +333,19 @@ class _HookCall:
             return HookReply(context=notice)
         return NOTHING
 
-    def _briefing(self, session: SessionContext) -> str:
+    def _briefing(self, session: SessionContext, binding: Binding) -> str:
         from ...base.settings.privacy import read_privacy
-        from . import messages
+        from .briefing_once import briefing_for
         from .settings import read_briefing_shows
 
-        may_show = read_privacy(self._event.program, self._environment)
-        shows = read_briefing_shows(self._data_folder, self._environment)
-        most = self._program.MAX_CONTEXT_CHARS
-        return messages.briefing(session, max_chars=most, shows=shows, may_show=may_show)
+        return briefing_for(
+            session,
+            self._event,
+            binding,
+            self._program,
+            shows=read_briefing_shows(self._data_folder, self._environment),
+            may_show=read_privacy(self._event.program, self._environment),
+        )
 
 
 def _missing_briefing(event: HookEvent, binding: Binding) -> str | None:

@@ -2,55 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from ...base.settings.choices import DEFAULT_PARTS
 from ...harness.session_domain import SessionContext, SessionState
 from ...harness.views.briefing import brief, most_tokens
-from ...harness.views.work_state import NOTHING_KNOWN, WorkState
-from ..programs.hook_event import BRIEFED, SENT_ON
+from ..programs.hook_event import BRIEFED, SENT_ON, UPDATED
 
 MAX_BRIEFING_TOKENS: Final = 2_000
 MAX_BRIEFING_CHARS: Final = 9_000
 
 
-def briefing(
-    session: SessionContext,
-    *,
-    max_chars: int = MAX_BRIEFING_CHARS,
-    shows: Collection[str] = DEFAULT_PARTS,
-    may_show: Callable[[str], bool] = lambda _: True,
-    work: WorkState = NOTHING_KNOWN,
-    changed: str = "",
-) -> str:
+def briefing_mark(session: SessionContext) -> str:
+    """Return how the briefing of a session at its revision begins."""
+    return f"{BRIEFED}{session.revision} of {session.session_id}."
+
+
+def update_mark(session: SessionContext) -> str:
+    """Return how the update to an earlier briefing begins."""
+    return f"{UPDATED}{session.revision} of {session.session_id}:"
+
+
+def briefing(session: SessionContext, *, max_chars: int = MAX_BRIEFING_CHARS, **more: Any) -> str:
     """Return the briefing for an agent's new context, within 2,000 tokens and `max_chars`.
 
     The first line names its revision, because after a compaction or a restart an earlier briefing
-    may be above it. The other parameters are those of `harness.views.briefing.brief`.
+    may be above it. `more` is for `harness.views.briefing.brief`.
     """
+    first = f"{briefing_mark(session)} It supersedes every earlier briefing of this session."
+    last = f"\n## Next step\n{_next_step(session)}"
+    return f"{first}\n{_record(session, first + last, max_chars, more)}{last}"
+
+
+def update(session: SessionContext, *, max_chars: int = MAX_BRIEFING_CHARS, **more: Any) -> str:
+    """Return what is new since a briefing that the agent's context has, within the same limits.
+
+    One line if nothing is. `more` is for `harness.views.briefing.brief`, with `known`.
+    """
+    budget = session.token_budget
     first = (
-        f"{BRIEFED}{session.revision} of {session.session_id}. "
-        "It supersedes every earlier briefing of this session."
+        f"{update_mark(session)} {max(0, budget.tokens_remaining):,} of "
+        f"{budget.total_budget:,} tokens are left. The briefing above still holds"
     )
-    last = f"## Next step\n{_next_step(session)}"
-    around = f"{first}\n\n\n{last}"
+    last = f"\n## Next step\n{_next_step(session)}" if session.state is SessionState.PAUSED else ""
+    news = _record(session, first + last, max_chars, more)
+    return f"{first}; new since then:\n{news}{last}" if news else f"{first}.{last}"
+
+
+def _record(session: SessionContext, around: str, max_chars: int, more: Mapping[str, Any]) -> str:
+    """Return the session's record, in the room that is left beside the text around it."""
     per_token = max(1, max_chars // MAX_BRIEFING_TOKENS)
 
     def count(text: str) -> int:
         return max(most_tokens(text), -(-len(text) // per_token))
 
-    room = max(100, MAX_BRIEFING_TOKENS - count(around) - 2)
-    text = brief(
-        session,
-        max_tokens=room,
-        count_tokens=count,
-        shows=shows,
-        may_show=may_show,
-        work=work,
-        changed=changed,
-    )
-    return f"{first}\n{text}\n{last}"
+    room = max(100, MAX_BRIEFING_TOKENS - count(around) - 10)
+    return brief(session, max_tokens=room, count_tokens=count, **more)
 
 
 def _next_step(session: SessionContext) -> str:
@@ -63,8 +70,7 @@ def _next_step(session: SessionContext) -> str:
         return "The session is paused. A person decides when it goes on."
     phase = " its phase" if session.current_phase else " its goal"
     return (
-        f"Go on with{phase} from where the record ends. Check what is done rather than do it "
-        "again."
+        f"Go on with{phase} from where the record ends. Check what is done rather than do it again."
     )
 
 
