@@ -20,16 +20,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...base.clock import Clock, utc_now
-from ...base.data_folder import find_data_folder
+from ...base.errors import AgentForgeError
 from ...base.files import WriteError
 from ..programs.hook_event import NOTHING, HookEvent, HookReply, Moment, text_of
 from ..programs.registry import AgentProgram, find_program
 from .binding import Binding, BindingFile, conversations_folder, digest_of
+from .project_place import ProjectPlace, find_project
 from .session_place import SessionPlace, Stores
 
 if TYPE_CHECKING:
     from ...harness.session_domain import SessionContext
-    from .recording import Recorded, RecordedEdit
+    from .recording import FilesStored, Recorded, RecordedEdit
     from .telling import Start
 
 INSIDE_VARIABLE: Final = "AGENTFORGE_CALL"
@@ -41,6 +42,12 @@ _IN_TOOL_USE: Final = frozenset(
         *(Moment.BEFORE_TOOL, Moment.AFTER_TOOL),
         *(Moment.BEFORE_MODEL, Moment.COMPACTION_FOUND, Moment.MODEL_ANSWERED),
     }
+)
+_SEEN: Final = frozenset({Moment.STARTED, Moment.PROMPTED})
+"""The moments at which a person looks at what the program shows."""
+
+_FILES_STORED: Final = frozenset(
+    {Moment.PROMPTED, Moment.BEFORE_COMPACTION, Moment.TURN_ENDED, Moment.ENDED}
 )
 
 
@@ -76,18 +83,24 @@ def handle(
         return None
     event = _with_question(program.event_of(payload), payload)
     folder = None if event is None else _project_folder(event, environment)
-    data_folder = None if folder is None else find_data_folder(folder)
-    if event is None or data_folder is None:
+    project = None if folder is None else find_project(folder)
+    if event is None or project is None:
         return None
-    call = _HookCall(program, event, data_folder, environment, stores, clock)
+    call = _HookCall(program, event, project, environment, stores, clock, start)
+    said = [_said_of_trust(event, project.data_folder, environment)]
     try:
         reply = call.reply()
-        call.tell(start)
+        call.tell()
+    except AgentForgeError as error:
+        if event.moment not in _SEEN or event.by_subagent or not event.by_person:
+            raise
+        reply = NOTHING
+        said.append(f"AgentForge: this is not recorded: {error}")
     finally:
         call.close()
     answer = None if reply == NOTHING else program.answer_of(event, reply)
-    said = _said_of_trust(event, data_folder, environment)
-    return answer if said is None else {**(answer or {}), "systemMessage": said}
+    text = "\n".join(filter(None, [*said, call.said]))
+    return {**(answer or {}), "systemMessage": text} if text else answer
 
 
 def _said_of_trust(
@@ -110,12 +123,12 @@ def _said_of_trust(
 
 
 def _with_question(event: HookEvent | None, payload: Mapping[str, Any]) -> HookEvent | None:
-    """Return the event with what a call of our question tools reports."""
+    """Return the event with what a call of our tool that asks a person reports."""
     if event is None or event.moment is not Moment.AFTER_TOOL:
         return event
-    if "questions" not in text_of(payload, "tool_name"):
+    if not text_of(payload, "tool_name").endswith("_ask"):
         return event
-    from ..programs.question_calls import question_of  # few tools are question tools
+    from ..programs.question_calls import question_of  # few calls ask
 
     return event._replace(question=question_of(payload))
 
@@ -134,20 +147,24 @@ class _HookCall:
         self,
         program: AgentProgram,
         event: HookEvent,
-        data_folder: Path,
+        project: ProjectPlace,
         environment: Mapping[str, str],
         stores: Stores,
         clock: Clock,
+        start: Start | None,
     ) -> None:
+        self._start = start
         self._program = program
         self._event = event
-        self._data_folder = data_folder
+        self._project = project
+        self._data_folder = project.data_folder
         self._environment = environment
         self._stores = stores
         self._place: SessionPlace | None = None
-        self._opened = self._recorded = self._stopped = False
+        self._opened = self._recorded = self._stopped = self._moved = False
+        self.said = ""
         self._now = clock()
-        self._conversations = conversations_folder(data_folder, environment)
+        self._conversations = conversations_folder(project.identity, environment)
         self._file = BindingFile(self._conversations, event.program, event.agent_session)
         self._takes_context = program.takes_context(event)
 
@@ -195,7 +212,7 @@ class _HookCall:
             self.close()
             self._place = place
 
-    def tell(self, start: Start | None) -> None:
+    def tell(self) -> None:
         """Notify receivers if a session was opened or a person may be waiting for the event.
 
         So a new receiver starts when a session is opened, not at the end of its first turn.
@@ -210,7 +227,7 @@ class _HookCall:
         # If it can't be started, the next process that opens a session delivers the events.
         with suppress(OSError, NotImplementedError):
             tell_receivers(
-                self._data_folder, base, self._environment, start=start or start_detached
+                self._data_folder, base, self._environment, start=self._start or start_detached
             )
 
     def close(self) -> None:
@@ -221,7 +238,7 @@ class _HookCall:
     def _record(self) -> tuple[HookReply, SessionContext | None, Binding]:
         """Record the event under the conversation's lock."""
         from ...harness.domain.session_states import SessionState
-        from .session_lookup import find_session
+        from .session_lookup import NoSession, find_session
 
         event, binding = self._event, self._file.read()
         binding.read_usage(event)
@@ -230,18 +247,22 @@ class _HookCall:
             event,
             binding,
             self._bound(binding),
-            self._data_folder,
+            self._project,
             self._environment,
             stores=self._stores,
             now=self._now,
         )
-        if found is None:
+        if found is None or isinstance(found, NoSession):
+            self.said = found.said if found is not None else ""
             return NOTHING, None, binding
+        if not binding.is_bound_to(found.place, found.session_id):
+            self._leave(binding)
+            branch = self._project.branch()
+            binding.bind(found.place, found.session_id, branch=branch, known=found.knows(event))
+            self._opened = True
+            self._moved = not found.is_new
         place = found.place
         self._keep(place)
-        if not binding.is_bound_to(place, found.session_id):
-            binding.bind(place, found.session_id, known=found.knows(event))
-            self._opened = True
         if event.moment is Moment.STARTED:
             self._opened = True
             from .settling import settle_conversations
@@ -271,13 +292,29 @@ class _HookCall:
             raise failure
         return reply, session, binding
 
+    def _leave(self, binding: Binding) -> None:
+        """Charge the session that the conversation leaves for what was spent until now."""
+        place = self._place
+        if binding.session_id is None or place is None or binding.meter.total == binding.charged:
+            return
+        from .recording import change_session, record
+
+        left = self._event._replace(moment=Moment.ENDED, text="", edited=(), question=None)
+
+        def change(session: SessionContext) -> bool:
+            return not session.state.is_terminal and (
+                record(session, left, binding.spent(), now=self._now).changed
+            )
+
+        change_session(place.sessions, binding.session_id, change)
+
     def _change(
         self, binding: Binding, place: SessionPlace
     ) -> tuple[Recorded | None, SessionContext | None, WriteError | None]:
         """Change the session; return the outcome, the session, and the error if saving failed."""
         from .recording import change_session, record
 
-        event, edited = self._event, self._edited()
+        event, edited, files = self._event, self._edited(), self._stored_files(binding, place)
         summary = binding.meter.summary if binding.meter.summary != binding.summary else ""
         done: list[tuple[Recorded, SessionContext]] = []
 
@@ -286,7 +323,13 @@ class _HookCall:
             if session.state.is_terminal:
                 return False
             recorded = record(
-                session, event, binding.spent(), now=self._now, edited=edited, summary=summary
+                session,
+                event,
+                binding.spent(),
+                now=self._now,
+                edited=edited,
+                summary=summary,
+                files=files,
             )
             done.append((recorded, session))
             return recorded.changed
@@ -303,6 +346,22 @@ class _HookCall:
         recorded, session = done[0] if done else (None, None)
         return recorded, session, failure
 
+    def _stored_files(self, binding: Binding, place: SessionPlace) -> FilesStored | None:
+        event = self._event
+        if event.moment not in _FILES_STORED or event.by_subagent or binding.session_id is None:
+            return None
+        from .telling import start_detached
+        from .work_tree import store_files
+
+        return store_files(
+            place,
+            binding.session_id,
+            event.directory,
+            self._data_folder,
+            self._environment,
+            start=self._start or start_detached,
+        )
+
     def _edited(self) -> list[RecordedEdit]:
         if not self._event.edited:
             return []
@@ -317,7 +376,9 @@ class _HookCall:
         if recorded.warned and not is_spent:
             binding.notice = messages.warning(session)
         binding.stop = messages.spent(session) if is_spent else None
-        if event.moment is Moment.STARTED:
+        if event.moment in _SEEN and event.source != "compact" and self._opened:
+            self.said = messages.first_line(session)
+        if event.moment is Moment.STARTED or (self._moved and self._takes_context and not is_spent):
             binding.notice = None
             return HookReply(context=self._briefing(session, binding))
         if event.moment is Moment.COMPACTION_FOUND:
@@ -337,7 +398,9 @@ class _HookCall:
         from ...base.settings.privacy import read_privacy
         from .briefing_once import briefing_for
         from .settings import read_briefing_shows
+        from .work_tree import changed_files
 
+        assert self._place is not None  # noqa: S101 (the session came from there)
         return briefing_for(
             session,
             self._event,
@@ -345,6 +408,7 @@ class _HookCall:
             self._program,
             shows=read_briefing_shows(self._data_folder, self._environment),
             may_show=read_privacy(self._event.program, self._environment),
+            changed=changed_files(self._place, session.session_id),
         )
 
 

@@ -262,7 +262,7 @@ def _lines(
         ("Phases done, newest first", _phases_done(history, may_show)),
         (
             "Files made, newest first",
-            [] if changed and may_show("") else _artifact_lines(session, may_show, known),
+            _artifact_lines(session, may_show, known, changed if may_show("") else ""),
         ),
         (
             "Before that, newest first",
@@ -372,8 +372,12 @@ def _phases_done(history: list[SessionHistory], may_show: Callable[[str], bool])
 
 
 def _artifact_lines(
-    session: SessionContext, may_show: Callable[[str], bool], known: KnownRecord | None
+    session: SessionContext,
+    may_show: Callable[[str], bool],
+    known: KnownRecord | None,
+    changed: str,
 ) -> list[str]:
+    """Return the files made, but for those among the changed ones."""
     edited = [one for _, one in newest_events(session.history, AgentEdited)]
     shown = {one.path for one in edited if may_show(one.program)}
     seen = {one.path for one in edited if not may_show(one.program)}
@@ -382,7 +386,7 @@ def _artifact_lines(
     last = session.history[known.entries - 1].timestamp if known and known.entries else None
     lines = []
     for artifact in reversed(session.artifacts):
-        if last is not None and artifact.timestamp <= last:
+        if artifact.path in changed or (last is not None and artifact.timestamp <= last):
             continue
         if artifact.path not in seen and (artifact.path in shown or may_show("")):
             seen.add(artifact.path)
