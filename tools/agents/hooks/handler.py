@@ -396,7 +396,7 @@ class _HookCall:
 
     def _briefing(self, session: SessionContext, binding: Binding) -> str:
         from ...base.settings.privacy import read_privacy
-        from .briefing_once import briefing_for
+        from .messages import briefing_for
         from .settings import read_briefing_shows
         from .work_tree import changed_files
 

@@ -1,4 +1,7 @@
-"""Texts for an agent and its person; pure. None of them ever asks to delete or to force."""
+"""Texts for an agent and its person. None of them ever asks to delete or to force.
+
+A context has one whole briefing: a restarted conversation that has it gets what is new only.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,56 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ...harness.session_domain import SessionContext, SessionState
-from ...harness.views.briefing import brief, most_tokens
+from ...harness.views.briefing import KnownRecord, brief, most_tokens
 from ...harness.views.session_head import UnreadableSession
-from ..programs.hook_event import BRIEFED, SENT_ON, UPDATED
+from ..programs.context_file import holds_texts
+from ..programs.hook_event import BRIEFED, SENT_ON, UPDATED, HookEvent
+from ..programs.registry import AgentProgram
+from .binding import Binding
 
 MAX_BRIEFING_TOKENS: Final = 2_000
 MAX_BRIEFING_CHARS: Final = 9_000
 MAX_TITLE_CHARS: Final = 60
 _MOST_NAMED: Final = 5
+_RESUMED: Final = "resume"
 
 
-def briefing_mark(session: SessionContext) -> str:
+def briefing_for(
+    session: SessionContext,
+    event: HookEvent,
+    binding: Binding,
+    program: AgentProgram,
+    **more: Any,
+) -> str:
+    """Return the briefing for a new context, or an update where the context has one already.
+
+    The binding remembers the briefing. Whether the context still has it, the program's own file
+    says, since a killed program may not have written what it was given. `more` is for
+    `harness.views.briefing.brief`.
+    """
+    most = program.MAX_CONTEXT_CHARS
+    text = whole = briefing(session, max_chars=most, **more)
+    briefed = [_briefing_mark(session)]
+    if (
+        event.source == _RESUMED
+        and binding.briefing is not None
+        and binding.entries <= len(session.history)
+        and holds_texts(event.transcript, binding.briefed, program.COMPACTED)
+    ):
+        known = KnownRecord(binding.briefing, binding.entries, event.agent_session)
+        text = update(session, max_chars=most, known=known, **more)
+        briefed = [binding.briefed[0], _update_mark(session)]
+    binding.briefing, binding.briefed = whole, briefed
+    binding.entries = len(session.history)
+    return text
+
+
+def _briefing_mark(session: SessionContext) -> str:
     """Return how the briefing of a session at its revision begins."""
     return f"{BRIEFED}{session.revision} of {session.session_id}."
 
 
-def update_mark(session: SessionContext) -> str:
+def _update_mark(session: SessionContext) -> str:
     """Return how the update to an earlier briefing begins."""
     return f"{UPDATED}{session.revision} of {session.session_id}:"
 
@@ -32,7 +69,7 @@ def briefing(session: SessionContext, *, max_chars: int = MAX_BRIEFING_CHARS, **
     The first line names its revision, because after a compaction or a restart an earlier briefing
     may be above it. `more` is for `harness.views.briefing.brief`.
     """
-    first = f"{briefing_mark(session)} It supersedes every earlier briefing of this session."
+    first = f"{_briefing_mark(session)} It supersedes every earlier briefing of this session."
     last = f"\n## Next step\n{_next_step(session)}"
     return f"{first}\n{_record(session, first + last, max_chars, more)}{last}"
 
@@ -44,7 +81,7 @@ def update(session: SessionContext, *, max_chars: int = MAX_BRIEFING_CHARS, **mo
     """
     budget = session.token_budget
     first = (
-        f"{update_mark(session)} {max(0, budget.tokens_remaining):,} of "
+        f"{_update_mark(session)} {max(0, budget.tokens_remaining):,} of "
         f"{budget.total_budget:,} tokens are left. The briefing above still holds"
     )
     last = f"\n## Next step\n{_next_step(session)}" if session.state is SessionState.PAUSED else ""
