@@ -335,7 +335,7 @@ class _HookCall:
             self._bind(binding, found)
             session = found.place.sessions.load(found.session_id)
             if session is not None and self._moved:
-                binding.notice = self._briefing(session)
+                binding.notice = self._briefing(session, binding)
             self._file.write(binding)
         return said
 
@@ -433,9 +433,9 @@ class _HookCall:
             self.said = messages.first_line(session)
         if event.moment is Moment.STARTED or (self._moved and self._takes_context and not is_spent):
             binding.notice = None
-            return HookReply(context=self._briefing(session))
+            return HookReply(context=self._briefing(session, binding))
         if event.moment is Moment.COMPACTION_FOUND:
-            binding.briefing = self._briefing(session)
+            self._briefing(session, binding)
         if event.moment is Moment.PROMPTED and is_spent:
             return HookReply(refuse=binding.stop)
         if event.moment in _IN_TOOL_USE and is_spent:
@@ -447,15 +447,22 @@ class _HookCall:
             return HookReply(context=notice)
         return NOTHING
 
-    def _briefing(self, session: SessionContext) -> str:
+    def _briefing(self, session: SessionContext, binding: Binding) -> str:
         from ...base.settings.privacy import read_privacy
-        from . import messages
+        from .messages import briefing_for
         from .settings import read_briefing_shows
+        from .work_tree import changed_files
 
-        may_show = read_privacy(self._event.program, self._environment)
-        shows = read_briefing_shows(self._data_folder, self._environment)
-        most = self._program.MAX_CONTEXT_CHARS
-        return messages.briefing(session, max_chars=most, shows=shows, may_show=may_show)
+        assert self._place is not None  # noqa: S101 (the session came from there)
+        return briefing_for(
+            session,
+            self._event,
+            binding,
+            self._program,
+            shows=read_briefing_shows(self._data_folder, self._environment),
+            may_show=read_privacy(self._event.program, self._environment),
+            changed=changed_files(self._place, session.session_id),
+        )
 
 
 def _missing_briefing(event: HookEvent, binding: Binding) -> str | None:
