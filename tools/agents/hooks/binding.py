@@ -59,6 +59,8 @@ class Binding:
         session_id: The session that it is bound to, or None before that is known.
         base: The directory of that session's base.
         store: The address of its store, without a password; empty for the files of the base.
+        directory: The folder in which the program was started; empty if unknown.
+        process: The program's process: its id and its start time; empty if unknown.
         briefing: What replaces a briefing that a compaction removed from the context, or None.
         baseline: What the program had reported when the conversation was bound; only usage beyond
             it is charged to this session.
@@ -77,9 +79,11 @@ class Binding:
         "baseline",
         "briefing",
         "charged",
+        "directory",
         "looked_at",
         "meter",
         "notice",
+        "process",
         "session_id",
         "stop",
         "store",
@@ -96,6 +100,8 @@ class Binding:
         self.session_id: str | None = session_id if bound else None
         self.base: str = base if bound and isinstance(base, str) else ""
         self.store = _text(given.get("store")) or ""
+        self.directory = _text(given.get("directory")) or ""
+        self.process = [one for one in given.get("process", ()) if type(one) is int]
         self.baseline = _count(given.get("baseline"))
         self.charged = _count(given.get("charged"))
         self.meter = UsageMeter(given.get("meter"))
@@ -110,6 +116,16 @@ class Binding:
         """Return the state to store."""
         kept = {name: getattr(self, name) for name in self.__slots__ if name != "meter"}
         return {**kept, "meter": self.meter.as_json()}
+
+    def note_process(self, event: HookEvent) -> None:
+        """Note where the program was started, and as which process, once it is started."""
+        is_start = event.moment is Moment.STARTED and event.source != "compact"
+        if event.by_subagent or not (is_start or event.moment is Moment.PROMPTED):
+            return
+        from ..programs.agent_process import calling_process  # other calls do not need it
+
+        self.process = calling_process()
+        self.directory = event.directory if is_start or not self.directory else self.directory
 
     def read_usage(self, event: HookEvent) -> None:
         """Read the conversation's cost from the program's files and from an event."""
