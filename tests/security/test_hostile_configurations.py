@@ -219,7 +219,7 @@ def test_the_mcp_server_does_nothing_and_its_first_answer_says_so(
     clone: Path, trap: Trap, listener: Listener, tmp_path: Path
 ) -> None:
     process = subprocess.Popen(
-        [str(_BIN / "agentforge"), "mcp"],
+        [str(_BIN / "agentforge"), "mcp", "--all"],
         cwd=clone,
         env=environment(tmp_path),
         stdin=subprocess.PIPE,

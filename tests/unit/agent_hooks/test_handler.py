@@ -475,14 +475,12 @@ def test_files_that_codex_changed_without_a_hook_are_read_from_its_rollout(
 QUESTION = "3d29115a-671d-419e-921d-853ff24da2de"
 
 
-def ask(
-    talk: Conversation, status: str, *, text: str = "", tool: str = "ask_user_questions"
-) -> Any:
+def ask(talk: Conversation, status: str, *, text: str = "") -> Any:
     answer = {"session_id": QUESTION, "status": status, "text": text}
     inside = {"content": [], "structuredContent": answer}
     return talk.use_tool(
-        f"mcp__agentforge__{tool}",
-        questions=[{"prompt": "Which database?", "title": "Database", "options": []}],
+        "mcp__agentforge__ask",
+        question="Which database?",
         response=json.dumps(answer) if talk.program == "claude-code" else inside,
     )
 
@@ -499,9 +497,9 @@ def test_a_question_that_waits_is_in_the_briefing_until_it_is_answered(
         briefing = talk.start("compact")
         waiting = briefing.partition("## Waiting for a person's answer\n")[2]
         assert waiting.startswith(f"- question {QUESTION}, asked by the agent: “Which da")
-        ask(talk, "pending", tool="get_answered_questions")
+        ask(talk, "pending")
     for _ in range(2):
-        ask(talk, "completed", text="Database: SQLite", tool="get_answered_questions")
+        ask(talk, "completed", text="Database: SQLite")
     briefing = talk.start("compact")
     assert "Waiting for" not in briefing
     assert "Database: SQLite" in briefing
@@ -522,8 +520,8 @@ def test_what_is_no_question_of_ours_is_not_recorded(project: Project, talk: Con
     session_id = project.begin()
     talk.start()
     for response in ("no json", ["x"], {"session_id": 3, "status": "pending"}, "{}"):
-        talk.use_tool("mcp__agentforge__ask_user_questions", response=response)
-    talk.use_tool("mcp__other__questions", response={"session_id": QUESTION, "status": "pending"})
+        talk.use_tool("mcp__agentforge__ask", response=response)
+    talk.use_tool("mcp__other__ask", response={"session_id": QUESTION, "status": "pending"})
     assert project.actions(session_id) == ["session_created", "agent_started"]
 
 

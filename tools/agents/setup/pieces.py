@@ -19,7 +19,7 @@ END: Final = "# <<< agentforge"
 _STOP_TIMEOUT_S: Final = 900
 _TIMEOUT_S: Final = 60
 _START_TIMEOUT_S: Final = 120
-"""How long the server may take to start: some seconds, more on a busy machine."""
+"""How long the server may take to start: a fraction of a second, more on a busy machine."""
 _ANSWER_TIMEOUT_S: Final = 3600
 """How long a person may take to answer; Codex's own default ends a tool after a minute."""
 _STATIC: Final = frozenset({".md"})
@@ -215,7 +215,7 @@ def _codex_block(commands: Commands) -> str:
         lines += [f"command = {hook}", f"timeout = {_timeout(event)}"]
     server = json.dumps(str(commands.agentforge), ensure_ascii=False)
     lines += ["[mcp_servers.agentforge]", f"command = {server}"]
-    lines += ['args = ["mcp", "--tools", "sessions,questions"]']
+    lines += ['args = ["mcp"]']
     # Codex passes few variables on; the server needs these to find the person's own settings.
     lines += ['env_vars = ["XDG_STATE_HOME", "XDG_CONFIG_HOME"]']
     lines += [f"startup_timeout_sec = {_START_TIMEOUT_S}"]
