@@ -68,7 +68,7 @@ _WORDS: Final[Mapping[str, _Words]] = MappingProxyType(
 )
 
 
-class Start(NamedTuple):
+class ProgramStart(NamedTuple):
     """How a program is started.
 
     Attributes:
@@ -88,7 +88,7 @@ def _plan(
     places: Places,
     *,
     version: str,
-) -> Start:
+) -> ProgramStart:
     """Return how a program is started on a session, in the folder of its last conversation.
 
     Without a program, the last conversation goes on in its own. Another program begins with the
@@ -130,9 +130,9 @@ def _plan(
             raise refused(
                 f"its last conversation is not on this machine; begin one: {_again(session)}"
             )
-        return Start(name, (path, *_WORDS[name].resume(last.agent_session)), folder)
+        return ProgramStart(name, (path, *_WORDS[name].resume(last.agent_session)), folder)
     prompt = _unfinished_prompt(session, read_privacy(name, places.environment))
-    return Start(name, (path, *(_WORDS[name].prompt(prompt) if prompt else ())), folder)
+    return ProgramStart(name, (path, *(_WORDS[name].prompt(prompt) if prompt else ())), folder)
 
 
 def _again(session: SessionContext) -> str:
@@ -187,7 +187,7 @@ def _unfinished_prompt(session: SessionContext, may_show: Callable[[str], bool])
     return ""
 
 
-def _become(start: Start, environment: Mapping[str, str]) -> None:
+def _become(start: ProgramStart, environment: Mapping[str, str]) -> None:
     """Become the program: it has this process's terminal, and its exit code.
 
     Raises:
