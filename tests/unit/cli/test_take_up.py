@@ -132,8 +132,7 @@ def test_without_a_session_the_only_open_one_is_taken_up(desk: Desk) -> None:
     desk.put("opencode")
     assert desk.resumed("--in", "opencode")[1] == desk.session_id
     SessionManager(desk.manager.store).create("agent", None)
-    several = desk.agentforge("resume", "--in", "opencode")
-    assert (several.returncode, desk.session_id in several.stderr) == (2, True)
+    assert desk.agentforge("resume", "--in", "opencode").returncode == 2
 
 
 @pytest.mark.parametrize("prompt", ["/quit", "!rm -rf .", "@secret", "x" * 9000])
@@ -246,7 +245,6 @@ def test_a_conversation_of_another_machine_is_not_gone_on_with_but_taken_up(desk
 def test_a_word_that_nobody_has_names_the_command(desk: Desk) -> None:
     done = desk.agentforge("take-up")
     assert (done.returncode, "`agentforge resume ID --in PROGRAM`" in done.stderr) == (2, True)
-    assert desk.agentforge("resume").returncode == 2
     assert desk.agentforge("resume", desk.session_id, "--in", "vim").returncode == 2
     assert desk.agentforge("resume", desk.session_id, "--in", "codex", "--json").returncode == 2
 

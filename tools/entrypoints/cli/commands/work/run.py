@@ -173,14 +173,14 @@ def resume(
     conversation, or with --in in another, in a new one that begins with the briefing.
 
     Args:
-        session_id: The session's id, or an unambiguous part of it; with --in, this folder's only
-            open one by default.
+        session_id: The session's id, or an unambiguous part of it; by default the open one that a
+            conversation in this folder goes on with.
         program: Take the work up in claude-code, codex, gemini or opencode, in the same folder.
     """
     from .take_up import is_of_programs, only_open, take_up  # few commands need what it needs
 
-    if program is not None or session_id is None:
-        session_id = only_open(cli, program) if session_id is None else session_id
+    if session_id is None:
+        session_id = only_open(cli)
     if program is not None or is_of_programs(cli, session_id):
         take_up(cli, session_id, program)
         return

@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
@@ -17,8 +17,9 @@ from typing import Final, NamedTuple
 
 from .....agents.hooks.binding import FOLDER, Binding, BindingFile
 from .....agents.hooks.handler import INSIDE_VARIABLE, SESSION_VARIABLE
+from .....agents.hooks.project_place import find_project
 from .....agents.hooks.recording import MAX_TEXT_CHARS
-from .....agents.hooks.session_lookup import WORKFLOW_TYPE
+from .....agents.hooks.session_lookup import WORKFLOW_TYPE, candidates
 from .....agents.programs import claude_code, codex, gemini, opencode
 from .....agents.programs.agent_process import is_running
 from .....agents.programs.registry import AgentProgram, find_program
@@ -29,6 +30,7 @@ from .....base.data_folder import state_folder
 from .....base.errors import AgentForgeError, ErrorKind
 from .....base.files import ReadError
 from .....base.settings.privacy import read_privacy
+from .....fleet import stores
 from .....harness.domain.history_events import AgentPrompted, AgentTurnEnded
 from .....harness.session_domain import SessionContext, SessionState
 from .....harness.views.conversations import Conversation, conversations
@@ -206,22 +208,21 @@ def is_of_programs(cli: Cli, shortened: str) -> bool:
     return session.workflow_type == WORKFLOW_TYPE and not is_run
 
 
-def only_open(cli: Cli, program: str | None) -> str:
-    """Return the only open session that agent programs lead here.
+def only_open(cli: Cli) -> str:
+    """Return the open session that a conversation in this folder would go on with.
 
     Raises:
-        typer.BadParameter: There is none, there are several, or no program was named.
+        typer.BadParameter: There is none, or there are several.
     """
-    if program is None:
-        raise misuse("ID", "is missing; name a session")
-    found = [
-        one.session_id
-        for one in cli.manager().list(order="last_changed", workflow_type=WORKFLOW_TYPE)
-        if not one.head.state.is_terminal and cli.store().is_own(one.session_id)
-    ]
+    project = find_project(Path.cwd())
+    found: list[str] = []
+    if project is not None:
+        environment = {**os.environ, BASE_VARIABLE: str(cli.store().base_path.absolute())}
+        free = candidates(project, project.branch(), environment, stores)
+        with closing(free.place):
+            found = free.open_sessions
     if len(found) != 1:
-        which = ", ".join(found[:5]) or "none"
-        raise misuse("ID", f"is missing, and not exactly one session is open here: {which}")
+        raise misuse("ID", "is missing, and none or several are open here; `agentforge list`")
     return found[0]
 
 
@@ -250,8 +251,8 @@ def take_up(cli: Cli, shortened: str, program: str | None) -> None:
         SESSION_VARIABLE: session_id,
         BASE_VARIABLE: str(cli.store().base_path.absolute()),
     }
-    store = cli.named_store()
-    environment |= {} if store is None else {STORE_VARIABLE: store}
+    if (store := cli.named_store()) is not None:
+        environment[STORE_VARIABLE] = store
     prospect = session_prospect(start.folder, environment)
     if prospect.advice is not None:
         raise TakeUpRefused(session_id, start.program, f"{prospect.message}. {prospect.advice}")
