@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ..domain.history_events import (
     BUDGET_CAUSE,
@@ -12,6 +12,7 @@ from ..domain.history_events import (
     AgentEdited,
     AgentGateJudged,
     AgentPrompted,
+    AgentStarted,
     AgentTurnEnded,
     AgentUsage,
     OfAgent,
@@ -19,6 +20,8 @@ from ..domain.history_events import (
 )
 from ..domain.session_entries import SessionHistory
 
+_SILENT_FOR = timedelta(hours=1)
+"""How long nothing was heard of a turn that counts as interrupted."""
 _ABOUT_AGENTS = "agent_"
 """The prefix of the actions of all events of agent programs."""
 
@@ -35,6 +38,7 @@ class Conversation:
         prompts: The number of a person's prompts.
         turns: The number of turns that the agent ended.
         compactions: How often its context was replaced by a summary.
+        at_work: Whether its last prompt's turn has not ended, as far as is recorded.
         gates: How often the project's check judged the end of a turn.
         files: The files that it created or modified, oldest first.
         models: The tokens charged, by model; those of an unknown model under "".
@@ -47,6 +51,7 @@ class Conversation:
     prompts: int = 0
     turns: int = 0
     compactions: int = 0
+    at_work: bool = False
     gates: int = 0
     files: list[str] = field(default_factory=list)
     models: dict[str, int] = field(default_factory=dict)
@@ -76,8 +81,12 @@ def _add(one: Conversation, event: OfAgent) -> None:
     match event:
         case AgentPrompted():
             one.prompts += 1
+            one.at_work = True
         case AgentTurnEnded():
             one.turns += 1
+            one.at_work = False
+        case AgentStarted():
+            one.at_work = False  # the program was ended within the turn
         case AgentCompacted():
             one.compactions += 1
         case AgentGateJudged():
@@ -88,6 +97,12 @@ def _add(one: Conversation, event: OfAgent) -> None:
             known = {**event.models} or {"": event.tokens}
             for name, tokens in known.items():
                 one.models[name] = one.models.get(name, 0) + tokens
+
+
+def turn_under_way(history: Iterable[SessionHistory], now: datetime) -> Conversation | None:
+    """Return a conversation in which an agent seems to be at work on a prompt; None without one."""
+    found = [one for one in conversations(history) if one.at_work and now - one.last < _SILENT_FOR]
+    return found[-1] if found else None
 
 
 def budget_stops(history: Iterable[SessionHistory]) -> list[SessionHistory]:

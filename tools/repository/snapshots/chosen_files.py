@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Final
 
 from attrs import frozen
 
+from ...base.errors import reason_of
 from ...base.files import FileSystem, replace_file
 from ...base.files.filesystem import close_reader
 from ...base.files.safe_path import Missing, directory_beneath
@@ -52,9 +54,9 @@ def bring_to(locked: LockedRepository, now: WorkspaceState, state: WorkspaceStat
     A kill leaves some files changed; with the state in between, the same call completes it.
 
     Raises:
-        RestoreFailed: Something unknown is in the way, and nothing was changed; or a file can't be
-            written.
-        OSError: The system refused.
+        RestoreFailed: Something unknown is in the way, and nothing was changed; or the system
+            refused.
+        WriteError: A file can't be written.
     """
     repository = locked.repository
     fs, fd = repository.fs, repository.workspace_fd()
@@ -74,6 +76,8 @@ def bring_to(locked: LockedRepository, now: WorkspaceState, state: WorkspaceStat
         for one in found:
             if one.kind != "D":
                 _write(locked, fd, one, state.manifest)
+    except OSError as error:
+        raise RestoreFailed(repository.workspace, reason_of(error)) from error
     finally:
         close_reader(fs, fd)
 
@@ -141,6 +145,8 @@ def _write(
     path = os.fsdecode(one.path)
     *above, name = path.split("/")
     with directory_beneath(fs, fd, above, missing=Missing.MADE) as parent_fd:
+        if one.kind != "M":
+            _clear_folder(fs, parent_fd, name)
         if one.mode == _LINK:
             if one.kind != "A":
                 fs.unlink(name, dir_fd=parent_fd)
@@ -149,3 +155,13 @@ def _write(
         kind = "executable" if one.mode == _EXECUTABLE else "file"
         mode = manifest.mode_of(one.path, kind)
         replace_file(fs, parent_fd, name, [content], path=workspace / path, mode=mode)
+
+
+def _clear_folder(fs: FileSystem, fd: int, name: str) -> None:
+    """Remove a folder that has nothing but folders, where a kill left one in place of a file."""
+    with suppress(FileNotFoundError):
+        if stat.S_ISDIR(fs.stat(name, dir_fd=fd).st_mode):
+            with directory_beneath(fs, fd, [name]) as inside:
+                for below in fs.listdir(inside):
+                    _clear_folder(fs, inside, below)
+            fs.rmdir(name, dir_fd=fd)

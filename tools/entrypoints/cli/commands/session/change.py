@@ -18,10 +18,13 @@ from ...options import (
     SessionId,
     Tokens,
     Yes,
+    flag,
+    misuse,
     option,
     parse_metadata,
 )
 from ...output.documents import labels_document, selected, state_document
+from ...output.text import counted_of, some_of
 
 if TYPE_CHECKING:
     from .....harness.views.checkpoints import CheckpointEntry
@@ -123,6 +126,7 @@ def set_labels(
 
 
 _SHORT = 12
+_NAMED = 10
 
 
 def checkpoints(cli: Cli, session_id: SessionId) -> None:
@@ -147,25 +151,68 @@ def rewind(
     cli: Cli,
     session_id: SessionId,
     yes: Yes,
-    to: str = option("--to CHECKPOINT", f"Where to: {CHECKPOINT}.", ...),
+    to: str | None = option(
+        "--to CHECKPOINT", f"Where to: {CHECKPOINT}; by default the last with other files."
+    ),
+    in_turn: bool = flag("--in-turn"),
 ) -> None:
     """Take a session and all files of its workspace back to a checkpoint; asks first.
 
     The history only grows, and spent tokens stay spent. The workspace as it is now is kept as a
-    checkpoint before, so that you can go forward to it again.
+    checkpoint before, so that you can go forward to it again. In an agent's session these are the
+    files of your own folder.
+
+    Args:
+        in_turn: Also while an agent's turn is under way: the one that asks, or an interrupted one.
     """
-    _, session = _load(cli, cli.own_id(session_id))
+    from .....harness.views.checkpoints import last_kept
+    from .....wiring.bootstrap import open_snapshots
+
+    manager, session = _load(cli, cli.own_id(session_id))
+    before = last_kept(session).snapshot
+    if to is None:
+        to = _last_other(manager)
+    found = manager.diff(to).files
+    tree = open_snapshots(manager.store, cli.objects_url).work_tree(session.session_id)
+    where = "the workspace" if tree is None else str(tree)
+    others = () if before is None or tree is None else manager.diff(before).files
+    changed = {one.path for one in others} & {one.path for one in found}
+    if changed:
+        cli.output.remark(
+            f"Changed since the last turn, and stored as a checkpoint first: "
+            f"{some_of(sorted(changed), _NAMED)}"
+        )
     cli.output.ask(
-        f"Replace the workspace of session {session.session_id} by that of {to}?", yes=yes
+        f"Bring {counted_of(len(found), 'file')} of {where} back to checkpoint {to} of session "
+        f"{session.session_id}?",
+        yes=yes,
     )
-    manager, session = _load(cli, session.session_id)
-    target = manager.rewind(to)
+    position = len(session.history)
+    target = manager.rewind(to, in_turn=in_turn)
+    known = [one for one in manager.checkpoints() if one.snapshot]
+    left = [one.number for one in known if one.position >= position or one.snapshot == before]
+    undo = cli.command("session", "rewind", session.session_id, "--to", f"{max(left, default=0)}")
     cli.output.outcome(
-        {"session_id": session.session_id, "checkpoint": _document(target)},
+        {
+            "session_id": session.session_id,
+            "checkpoint": _document(target),
+            "files": [one.path for one in found],
+            "left": max(left, default=None),
+        },
         f"Session {session.session_id} is back at {target.name or target.number} "
         f"(checkpoint {target.number}, {(target.snapshot or '')[:_SHORT]}).",
-        f"To go on: {cli.command('resume', session.session_id)}",
+        f"To undo it: {undo}" if undo else None,
+        None if tree else f"To go on: {cli.command('resume', session.session_id)}",
     )
+
+
+def _last_other(manager: harness.SessionManager) -> str:
+    """Return the last checkpoint in force whose files differ from the present ones."""
+    found = [one for one in manager.checkpoints() if one.in_force and one.snapshot]
+    for one in reversed(found):
+        if manager.diff(one.number).files:
+            return str(one.number)
+    raise misuse("--to", "no checkpoint has other files than there are now; nothing was changed")
 
 
 def fork(
