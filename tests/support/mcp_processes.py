@@ -93,6 +93,7 @@ class Place:
 
     directory: Path
     command: Sequence[str] = COMMAND
+    offer: Sequence[str] = ("--all",)
 
     @property
     def store(self) -> SessionStore:
@@ -123,13 +124,18 @@ class Place:
         """Start `agentforge mcp` with pipes at its ends, through another command if need be."""
         with usual_signals():
             return subprocess.Popen(
-                [*through, *self.command, *(["mcp"] if "mcp" not in arguments else []), *arguments],
+                [*through, *self.command, *self._words(arguments)],
                 cwd=self.directory,
                 env=environment(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 **{"stdin": subprocess.PIPE, **options},
             )
+
+    def _words(self, arguments: Sequence[str]) -> list[str]:
+        before = list(arguments[: arguments.index("mcp")]) if "mcp" in arguments else []
+        after = arguments[arguments.index("mcp") + 1 :] if "mcp" in arguments else arguments
+        return [*before, "mcp", *self.offer, *after]
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -147,7 +153,7 @@ class Place:
         """How the official client starts the server."""
         return StdioServerParameters(
             command=self.command[0],
-            args=[*self.command[1:], "mcp"],
+            args=[*self.command[1:], "mcp", *self.offer],
             env={"PYTHONPATH": python_path(ROOT)},
             cwd=self.directory,
         )

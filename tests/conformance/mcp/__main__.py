@@ -22,7 +22,7 @@ BASELINE = Path(__file__).with_name("expected-failures.yml")
 
 def main(suite: list[str]) -> int:
     """Run the suite, given by the command that starts it, and return its exit code."""
-    server = [sys.executable, "-m", "agentforge_sessions.entrypoints.cli", "mcp"]
+    server = [sys.executable, "-m", "agentforge_sessions.entrypoints.cli", "mcp", "--all"]
     with (
         tempfile.TemporaryDirectory() as place,
         subprocess.Popen(

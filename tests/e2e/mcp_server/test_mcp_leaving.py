@@ -196,7 +196,7 @@ def test_the_configuration_holds_and_the_person_is_told(place: Place) -> None:
         assert refused["isError"] is True
         assert "max_sessions is 1; nothing was created" in refused["content"][0]["text"]
     trusted(place.directory, "[questions]\nmax_session = 1\n")
-    ended = place.run("mcp")
+    ended = place.run("mcp", "--all")
     assert ended.returncode == 7
     assert "did you mean 'max_sessions'?" in ended.stderr
 
@@ -212,7 +212,7 @@ def test_the_next_server_withdraws_what_a_killed_one_waited_for(
     wire.process.kill()
     wire.process.wait(DEADLINE_S)
     assert place.status(killed) is SessionStatus.PENDING
-    place.run("mcp")  # its standard input is empty, so it ends at once
+    place.run("mcp", "--all")  # its standard input is empty, so it ends at once
     assert place.status(killed) is ABANDONED
     assert place.status(stays) is SessionStatus.PENDING
 

@@ -16,10 +16,7 @@ from tests.support.real_agents import PATIENCE_S, Workplace, briefings, program
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
 
 
-OPTIONS = [{"label": one, "description": one} for one in ("SQLite", "PostgreSQL")]
-QUESTION = {
-    "questions": [{"prompt": "Which database?", "title": "Database", "options": OPTIONS}],
-}
+QUESTION = {"question": "Which database?", "options": ["SQLite", "PostgreSQL"]}
 IN_CLAUDE = "mcp__plugin_agentforge_agentforge__"
 OFFERED_TO_CODEX = '"name": "mcp__agentforge"'
 """What a request has once the server is up."""
@@ -91,12 +88,11 @@ def test_tools_of_the_server_are_called_from_inside_codex(place: Workplace) -> N
     """The model waits for the server's tools, which the program offers once the server is up."""
     session_id = place.begin(goal="Count")
     agentforge(place, "install", "codex")
-    decided = {"session_id": session_id, "action": "decided", "details": "Bytes, not words."}
-    tool = in_codex("session_record", decided)
+    tool = in_codex("checkpoint", {"note": "Bytes, not words."})
     place.model.script.when(OFFERED_TO_CODEX, {"tools": [tool]}, {"text": "done"})
     place.model.script.add(*[WAIT_IN_CODEX] * 300)
     place.run(codex_command("Decide"))
-    recorded = [e.details for e in place.session(session_id).history if e.action == "decided"]
+    recorded = [e.details for e in place.session(session_id).history if e.action == "noted"]
     assert recorded == ["Bytes, not words."]
 
 
@@ -106,7 +102,7 @@ def test_a_question_from_inside_claude_code_is_answered_by_another_process(
     """The answer is in the next request of the same turn."""
     place.begin(goal="Count")
     agentforge(place, "install", "claude-code")
-    name = f"{IN_CLAUDE}ask_user_questions"
+    name = f"{IN_CLAUDE}ask"
     place.model.script.when(
         f'"name": "{name}"', {"tools": [{"name": name, "input": QUESTION}]}, {"text": "noted"}
     )
@@ -125,7 +121,7 @@ def test_a_question_from_inside_codex_is_answered_by_another_process(place: Work
     session_id = place.begin(goal="Count")
     agentforge(place, "install", "codex")
     place.model.script.when(
-        OFFERED_TO_CODEX, {"tools": [in_codex("ask_user_questions", QUESTION)]}, {"text": "noted"}
+        OFFERED_TO_CODEX, {"tools": [in_codex("ask", QUESTION)]}, {"text": "noted"}
     )
     place.model.script.add(*[WAIT_IN_CODEX] * 300)
     _answered(place, codex_command("Ask"))
@@ -138,7 +134,7 @@ def test_a_question_from_inside_codex_outlives_a_compaction(place: Workplace) ->
     """Its id is in the briefing that follows; another process answers, the answer is fetched."""
     place.begin(goal="Count", budget=1_000_000)
     agentforge(place, "install", "codex")
-    ask = in_codex("ask_user_questions", {**QUESTION, "non_blocking": True})
+    ask = in_codex("ask", {**QUESTION, "wait": False})
     asked = {"tools": [ask], "usage": {"input": 60_000, "output": 20}}
     place.model.script.when(OFFERED_TO_CODEX, asked, *[{"text": "asked"}] * 3)
     place.model.script.add(*[WAIT_IN_CODEX] * 300)
@@ -146,10 +142,10 @@ def test_a_question_from_inside_codex_outlives_a_compaction(place: Workplace) ->
     question_id = _question(place)
     last = place.model.requests[-1]
     assert f"question {question_id}, asked by the agent: " in json.dumps(last)
-    assert ask["name"] not in json.dumps(last["input"]), "the context was compacted"
+    assert '"name": "ask"' not in json.dumps(last["input"]), "the context was compacted"
 
     agentforge(place, "answer", question_id, "--select", "SQLite")
-    fetch = in_codex("get_answered_questions", {"session_id": question_id})
+    fetch = in_codex("ask", {"id": question_id})
     place.model.script.clear()
     place.model.script.when(OFFERED_TO_CODEX, {"tools": [fetch]}, {"text": "noted"})
     place.model.script.add(*[WAIT_IN_CODEX] * 300)
@@ -160,8 +156,8 @@ def test_a_question_from_inside_codex_outlives_a_compaction(place: Workplace) ->
 def test_a_question_from_inside_claude_code_outlives_a_compaction(place: Workplace) -> None:
     session_id = place.begin(goal="Count")
     agentforge(place, "install", "claude-code")
-    ask = f"{IN_CLAUDE}ask_user_questions"
-    call = {"name": ask, "input": {**QUESTION, "non_blocking": True}}
+    ask = f"{IN_CLAUDE}ask"
+    call = {"name": ask, "input": {**QUESTION, "wait": False}}
     place.model.script.when(f'"name": "{ask}"', {"tools": [call]}, {"text": "asked"})
     wait = {"name": "Bash", "input": {"command": "sleep 1"}}
     place.model.script.add(*[{"tools": [wait]}] * 300)
@@ -171,8 +167,8 @@ def test_a_question_from_inside_claude_code_outlives_a_compaction(place: Workpla
     place.claude("/compact", "--resume", first["session_id"])
     agentforge(place, "answer", _question(place), "--select", "SQLite")
 
-    fetch = f"{IN_CLAUDE}get_answered_questions"
-    call = {"name": fetch, "input": {"session_id": _question(place)}}
+    fetch = f"{IN_CLAUDE}ask"
+    call = {"name": fetch, "input": {"id": _question(place)}}
     place.model.script.when(f'"name": "{fetch}"', {"tools": [call]}, {"text": "noted"})
     place.model.script.add(*[{"tools": [wait]}] * 300)
     asked = len(place.model.requests)
@@ -190,19 +186,19 @@ def test_a_question_from_inside_opencode_outlives_a_compaction(place: Workplace)
     place.configure_opencode(context=100_000)
     session_id = place.begin(goal="Count", budget=1_000_000)
     agentforge(place, "install", "opencode")
-    call = {"name": "agentforge_ask_user_questions", "input": {**QUESTION, "non_blocking": True}}
+    call = {"name": "agentforge_ask", "input": {**QUESTION, "wait": False}}
     place.model.script.when("anchored summary", {"text": "SUMMARY"})
     asked = {"tools": [call], "usage": {"input": 98_000, "output": 10}}
-    place.model.script.when('"name": "agentforge_ask_user', asked, {"text": "asked"})
+    place.model.script.when('"name": "agentforge_ask"', asked, {"text": "asked"})
     place.opencode("Ask")
     briefed = [one for one in place.model.requests if briefings(one)][-1]
     assert f"question {_question(place)}, asked by the agent: " in json.dumps(briefed["system"])
     assert "SUMMARY" in json.dumps(briefed)
 
     agentforge(place, "answer", _question(place), "--select", "SQLite")
-    call = {"name": "agentforge_get_answered_questions", "input": {"session_id": _question(place)}}
+    call = {"name": "agentforge_ask", "input": {"id": _question(place)}}
     fetch = {"tools": [call]}
-    place.model.script.when('"name": "agentforge_get_answered', fetch, {"text": "noted"})
+    place.model.script.when('"name": "agentforge_ask"', fetch, {"text": "noted"})
     place.opencode("Go on", "--continue")
     assert "SQLite" in json.dumps(place.model.requests[-1]["messages"][-1])
     assert _of_questions(place, session_id) == ["question_asked", "question_answered"]
@@ -217,10 +213,10 @@ def test_a_question_from_inside_gemini_outlives_a_compression(place: Workplace) 
     summary = {"text": "<state_snapshot>SUMMARY</state_snapshot>"}
     place.model.script.when("Generate a new <state_snapshot>", summary)
     place.model.script.when("Critically evaluate the <state_snapshot>", summary)
-    ask, fetch = (f"mcp_agentforge_{one}_questions" for one in ("ask_user", "get_answered"))
+    ask = "mcp_agentforge_ask"
     place.model.script.when(
         f'"name": "{ask}"',
-        {"tools": [{"name": ask, "input": {**QUESTION, "non_blocking": True}}]},
+        {"tools": [{"name": ask, "input": {**QUESTION, "wait": False}}]},
         {"text": "Asked; nothing else is left.", "usage": {"input": 900_000, "output": 500}},
         {"tools": [{"name": "write_file", "input": {"file_path": "fixed", "content": "x"}}]},
         {"text": "Now it is"},
@@ -232,8 +228,8 @@ def test_a_question_from_inside_gemini_outlives_a_compression(place: Workplace) 
     assert f"question {waiting}, asked by the agent: " in json.dumps(after)
 
     agentforge(place, "answer", waiting, "--select", "SQLite")
-    call = {"name": fetch, "input": {"session_id": waiting}}
-    place.model.script.when(f'"name": "{fetch}"', {"tools": [call]}, {"text": "noted"})
+    call = {"name": ask, "input": {"id": waiting}}
+    place.model.script.when(f'"name": "{ask}"', {"tools": [call]}, {"text": "noted"})
     place.gemini("Go on", "--resume", "latest")
     assert "SQLite" in json.dumps(place.model.requests[-1]["contents"][-1])
     assert _of_questions(place, session_id) == ["question_asked", "question_answered"]
@@ -252,19 +248,18 @@ def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes
         place.gemini("/agentforge:budget")
     session_id = place.begin(goal="Count")
     prefix = "mcp_agentforge_" if is_gemini else "agentforge_"
-    decided = {"session_id": session_id, "action": "decided", "details": "Bytes, not words."}
     tools = [
-        {"name": f"{prefix}session_record", "input": decided},
-        {"name": f"{prefix}ask_user_questions", "input": QUESTION},
+        {"name": f"{prefix}checkpoint", "input": {"note": "Bytes, not words."}},
+        {"name": f"{prefix}ask", "input": QUESTION},
     ]
-    place.model.script.when(f'"name": "{prefix}ask_user', {"tools": tools}, {"text": "noted"})
+    place.model.script.when(f'"name": "{prefix}ask"', {"tools": tools}, {"text": "noted"})
     out = _answered(place, [program(name), *_COMMANDS[name]])
     assert "noted" in out
     asked = [one for one in place.model.requests if one.get("tools")]
     assert "tell me in one line how many" in json.dumps(asked[0])
     assert "How to work in an AgentForge session" in json.dumps(asked[0])
     assert "SQLite" in json.dumps(asked[-1].get("messages", asked[-1].get("contents"))[-1])
-    recorded = [e.details for e in place.session(session_id).history if e.action == "decided"]
+    recorded = [e.details for e in place.session(session_id).history if e.action == "noted"]
     assert recorded == ["Bytes, not words."]
     assert _of_questions(place, session_id) == ["question_asked", "question_answered"]
 

@@ -266,26 +266,26 @@ def test_events_of_another_shape_have_no_answer(
 # ----------------------------------------------------------------------------------- the questions
 
 QUESTION = "3d29115a-671d-419e-921d-853ff24da2de"
-ASKED = {"questions": [{"prompt": "Which database?", "title": "Database", "options": []}]}
+ASKED = {"question": "Which database?", "options": []}
 WAITS = "## Waiting for a person's answer\n- question {}, asked by the agent: “Which database?"
 
 
-def opencode_asks(talk: OpencodeConversation, status: str, text: str, tool: str) -> None:
+def opencode_asks(talk: OpencodeConversation, status: str, text: str) -> None:
     answer = {"session_id": QUESTION, "status": status, "text": text}
     talk.hook(
         "tool.execute.after",
-        tool_name=f"agentforge_{tool}",
+        tool_name="agentforge_ask",
         tool_input=ASKED,
         tool_response={"content": [], "structuredContent": answer},
     )
 
 
-def gemini_asks(talk: GeminiConversation, text: str, tool: str = "get_answered_questions") -> None:
+def gemini_asks(talk: GeminiConversation, text: str) -> None:
     """Call the hook after a tool: the program has its text alone, once for the model."""
     told = {"llmContent": [{"text": f"<untrusted_context>\n{text}\n</untrusted_context>"}]}
     talk.hook(
         "AfterTool",
-        tool_name=f"mcp_agentforge_{tool}",
+        tool_name="mcp_agentforge_ask",
         tool_input=ASKED,
         tool_response={**told, "returnDisplay": text},
     )
@@ -296,9 +296,9 @@ def test_a_question_that_waits_is_in_the_briefing_of_opencode_until_it_is_answer
 ) -> None:
     session_id = project.begin()
     opencode.start()
-    opencode_asks(opencode, "pending", "", "ask_user_questions")
+    opencode_asks(opencode, "pending", "")
     assert WAITS.format(QUESTION) in opencode.start("compact")
-    opencode_asks(opencode, "completed", "Database: SQLite", "get_answered_questions")
+    opencode_asks(opencode, "completed", "Database: SQLite")
     briefing = opencode.start("compact")
     assert "Waiting for" not in briefing
     assert "Database: SQLite" in briefing
@@ -312,7 +312,7 @@ def test_a_question_that_waits_is_in_the_briefing_of_gemini_until_it_is_answered
     """By the beginning of its id, by which it is fetched too."""
     session_id = project.begin()
     gemini.start()
-    gemini_asks(gemini, format_submission(QUESTION, 1), "ask_user_questions")
+    gemini_asks(gemini, format_submission(QUESTION, 1))
     gemini_asks(gemini, format_pending(QUESTION))
     assert WAITS.format(QUESTION[:8]) in gemini.start("resume")
     answered = "\n\nHere are the user's answers:\n\n1. Which database?\n→ SQLite"
@@ -335,7 +335,7 @@ def test_a_question_of_gemini_that_ends_without_an_answer_waits_no_more(
 ) -> None:
     session_id = project.begin()
     gemini.start()
-    gemini_asks(gemini, format_submission(QUESTION, 1), "ask_user_questions")
+    gemini_asks(gemini, format_submission(QUESTION, 1))
     gemini_asks(gemini, text)
     assert project.actions(session_id)[-1] == ended
 
@@ -345,9 +345,9 @@ def test_a_question_that_gemini_asked_is_the_same_where_another_program_fetches_
 ) -> None:
     session_id = project.begin()
     gemini.start()
-    gemini_asks(gemini, format_submission(QUESTION, 1), "ask_user_questions")
+    gemini_asks(gemini, format_submission(QUESTION, 1))
     opencode.start()
-    opencode_asks(opencode, "completed", "Database: SQLite", "get_answered_questions")
+    opencode_asks(opencode, "completed", "Database: SQLite")
     assert "Waiting for" not in gemini.start("resume")
     actions = project.actions(session_id)
     assert (actions.count("question_asked"), actions.count("question_answered")) == (1, 1)
@@ -359,6 +359,6 @@ def test_what_says_nothing_of_a_question_is_not_recorded(
 ) -> None:
     session_id = project.begin()
     gemini.start()
-    tool = "mcp_agentforge_ask_user_questions"
+    tool = "mcp_agentforge_ask"
     gemini.hook("AfterTool", tool_name=tool, tool_input=ASKED, tool_response=response)
     assert project.actions(session_id) == ["session_created", "agent_started"]

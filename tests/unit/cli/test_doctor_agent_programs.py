@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.agents.programs.codex import EVENTS
 from agentforge_sessions.agents.programs.registry import PROGRAMS, find_program
 from agentforge_sessions.agents.setup.health import find_command, said_version
 from agentforge_sessions.harness import SessionManager, SessionStore
@@ -79,6 +80,41 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agentforge: CommandL
 
 def hook(command: str, trust: str = "trusted", *, enabled: bool = True) -> dict[str, object]:
     return {"command": command, "trustStatus": trust, "enabled": enabled, "eventName": "stop"}
+
+
+# ------------------------------------------------------------------------------------ installing
+
+
+def test_install_without_a_program_installs_nothing_and_lists_the_programs(
+    person: Person, agentforge: CommandLine
+) -> None:
+    put_command(person.bin, "claude", "exit 3")
+    person.install("codex")
+    before = sorted(person.home.rglob("*"))
+    rows = {one["program"]: one for one in agentforge("install", "--json").document["programs"]}
+    assert set(rows) == set(PROGRAMS)
+    assert rows["claude-code"] == {
+        "program": "claude-code",
+        "path": str(person.bin / "claude"),
+        "installed": [],
+    }
+    assert (rows["codex"]["path"], rows["codex"]["installed"]) == (None, ["user"])
+    shown = agentforge("install")
+    assert shown.code == 0
+    assert "not on the path" in shown.out
+    assert sorted(person.home.rglob("*")) == before
+    assert agentforge("install", "--remove").code == 2
+
+
+def test_install_says_what_the_next_prompt_does(person: Person, agentforge: CommandLine) -> None:
+    session = person.begin().current_session
+    assert session is not None
+    document = agentforge("install", "claude-code", "--json").document
+    assert document["at_next_prompt"] == f"a prompt goes on with {session.session_id} (active)"
+    shown = agentforge("install", "claude-code").out
+    assert f"Then, in {person.project}: a prompt goes on with {session.session_id}" in shown
+    tried = agentforge("install", "claude-code", "--dry-run", "--json").document
+    assert tried["at_next_prompt"] is None
 
 
 # ---------------------------------------------------------------------------------- the versions
@@ -156,6 +192,40 @@ def test_doctor_says_that_codex_runs_the_hooks(person: Person) -> None:
     others = hook("/elsewhere/agentforge-hook codex", "untrusted")
     put_codex(person.bin, [others, hook(ours), hook(ours, "managed")])
     assert person.finding("hook trust") == ("ok", "codex runs all hooks of agentforge", None)
+
+
+def test_list_says_that_the_hooks_in_codex_are_not_reviewed(
+    person: Person, agentforge: CommandLine
+) -> None:
+    """It reads what Codex saved of the review, and starts nothing."""
+    said = "Codex records nothing"
+
+    def remarks() -> str:
+        return agentforge("list").err
+
+    put_command(person.bin, "codex", "exit 3")
+    assert said not in remarks()
+    person.install("codex")
+    assert remarks().startswith(said)
+    assert not (person.bin / "codex-was-asked").exists()
+    config = person.home / ".codex" / "config.toml"
+    with config.open("a") as file:
+        for number, event in enumerate(EVENTS):
+            assert said in remarks(), event
+            file.write(f"[hooks.state.'{config}:{event}:0:0']\ntrusted_hash = 'x{number}'\n")
+            file.flush()
+    assert said not in remarks()
+    assert agentforge("install", "--remove", "codex").code == 0
+    assert said not in remarks()
+
+
+@pytest.mark.parametrize("text", ["not = = toml", "hooks = 1", "[hooks]\nstate = ['x']"])
+def test_list_says_nothing_of_a_configuration_of_codex_that_it_can_not_read(
+    person: Person, agentforge: CommandLine, text: str
+) -> None:
+    person.install("codex")
+    (person.home / ".codex" / "config.toml").write_text(text)
+    assert "Codex" not in agentforge("list").err
 
 
 @pytest.mark.parametrize(
@@ -247,14 +317,15 @@ def test_doctor_says_why_a_prompt_begins_no_session(
         for one in ("no session will begin here, because ", *words):
             assert one in f"{message} {advice}"
 
-    because("none is open", "create = true in [agents]")
+    person.configure("[agents]\ncreate = false\n")
+    because("none is open", "create is false")
     person.configure("[agents]\ncreate = 'yes'\n")
     because("config.toml", "agents.create")
-    person.configure("[agents]\ncreate = true\n")
+    person.configure("")
     first, second = person.begin(), person.begin()
     assert first.current_session is not None
     assert second.current_session is not None
-    because("several are open", first.current_session.session_id, "AGENTFORGE_SESSION")
+    because("several are open", first.current_session.session_id, "switch ID")
     first.abort("no longer wanted")
     monkeypatch.setenv("AGENTFORGE_SESSION", first.current_session.session_id)
     because("AGENTFORGE_SESSION names", "which is aborted")
@@ -262,23 +333,24 @@ def test_doctor_says_why_a_prompt_begins_no_session(
     because("nosuch")
     monkeypatch.delenv("AGENTFORGE_SESSION")
     monkeypatch.chdir(person.home)
-    because("has a folder .agentforge", "agentforge init")
+    because("is in no Git repository", "agentforge init")
 
 
-def test_doctor_says_that_an_untrusted_configuration_begins_no_session(person: Person) -> None:
+def test_doctor_says_that_a_session_which_cannot_be_read_keeps_others_from_beginning(
+    person: Person,
+) -> None:
     person.install("claude-code")
-    config = person.project / ".agentforge" / "config.toml"
-    config.write_text("[agents]\ncreate = true\n")
+    session = person.begin().current_session
+    assert session is not None
+    (person.base / session.session_id / "session.yaml").write_bytes(b"\x00")
     found = person.found("hooks")
-    assert (found[0], f"agents.create in {config} is not trusted" in found[1]) == ("warn", True)
-    assert "agentforge trust" in found[2]
+    assert (found[0], session.session_id in found[1]) == ("warn", True)
 
 
 def test_doctor_says_which_session_a_prompt_begins_or_goes_on_with(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person.install("claude-code")
-    person.configure("[agents]\ncreate = true\n")
     assert person.finding("hooks") == ("ok", "in claude-code, a prompt begins a session", None)
     assert not person.base.exists()
     manager = person.begin()
@@ -307,7 +379,6 @@ def test_program_that_does_not_call_the_hook_is_named_beside_those_that_do(
     person.install("claude-code")
     ours = person.install("codex")
     put_codex(person.bin, [hook(ours, "untrusted")])
-    person.configure("[agents]\ncreate = true\n")
     found = person.found("hooks")
     assert found[0] == "ok"
     assert found[1].startswith("in claude-code, a prompt begins a session; not in codex: ")
@@ -315,7 +386,6 @@ def test_program_that_does_not_call_the_hook_is_named_beside_those_that_do(
 
 def test_program_whose_hook_is_lost_begins_no_session(person: Person) -> None:
     person.install("claude-code")
-    person.configure("[agents]\ncreate = true\n")
     for one in (person.home / ".claude").rglob("hooks.json"):
         one.unlink()
     found = person.found("hooks")

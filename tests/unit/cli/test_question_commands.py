@@ -255,7 +255,7 @@ def test_every_command_takes_the_directory(cli: Run, tmp_path: Path) -> None:
     assert cli("questions", "history", option)[0] == 2
 
 
-@pytest.mark.parametrize("command", [["questions", "history"], ["questions"], ["mcp"]])
+@pytest.mark.parametrize("command", [["questions", "history"], ["questions"], ["mcp", "--all"]])
 def test_empty_directory_is_refused(cli: Run, tmp_path: Path, command: list[str]) -> None:
     code, _, err = cli(*command, "--questions", "")
     assert (code, "--questions" in err, "the path is empty" in err) == (2, True, True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from agentforge_sessions.entrypoints.mcp_server.tools.question_tools import withdraw_abandoned
+from agentforge_sessions.entrypoints.mcp_server.question_forms import withdraw_abandoned
 from agentforge_sessions.questions import QuestionSessions
 
 

@@ -34,7 +34,7 @@ def test_without_the_sdk_the_command_says_what_to_install(
     with pytest.raises(ExtraMissing) as caught:
         require_sdk()
     assert caught.value.extra == "mcp"
-    assert run(["mcp"]) == 1
+    assert run(["mcp", "--all"]) == 1
     told = capsys.readouterr().err
     assert "pip install 'agentforge-sessions[mcp]'" in told
     assert "nothing was done" in told

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification
 
+from agentforge_sessions.entrypoints.mcp_server.lines import LineFramer, TooLong
 from agentforge_sessions.entrypoints.mcp_server.stdio import (
-    LineFramer,
-    TooLong,
     _some,
     _watch_hangup,
     _write,

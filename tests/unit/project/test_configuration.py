@@ -59,7 +59,7 @@ timeout_s = 5
 memory_bytes = 1073741824
 processes = 64
 [agents]
-create = true
+create = false
 token_budget = 5000
 gate = true
 gate_rounds = 7

@@ -1,6 +1,6 @@
 """The session a conversation of an agent program is bound to, and how far its usage is read.
 
-    $XDG_STATE_HOME/agentforge/conversations/{path of the project's data folder}/
+    $XDG_STATE_HOME/agentforge/conversations/{path of the git common directory, or .agentforge}/
         {program}/{the program's id of the conversation}/binding.json
 
 The file is outside the project, so that nothing a clone brings can say where sessions are, why an
@@ -59,6 +59,7 @@ class Binding:
         session_id: The session that it is bound to, or None before that is known.
         base: The directory of that session's base.
         store: The address of its store, without a password; empty for the files of the base.
+        branch: The tag of the branch that was checked out when it was bound; empty for none.
         briefing: What replaces a briefing that a compaction removed from the context, or None.
         baseline: What the program had reported when the conversation was bound; only usage beyond
             it is charged to this session.
@@ -75,6 +76,7 @@ class Binding:
     __slots__ = (
         "base",
         "baseline",
+        "branch",
         "briefing",
         "charged",
         "looked_at",
@@ -96,6 +98,7 @@ class Binding:
         self.session_id: str | None = session_id if bound else None
         self.base: str = base if bound and isinstance(base, str) else ""
         self.store = _text(given.get("store")) or ""
+        self.branch = _text(given.get("branch")) or ""
         self.baseline = _count(given.get("baseline"))
         self.charged = _count(given.get("charged"))
         self.meter = UsageMeter(given.get("meter"))
@@ -141,18 +144,19 @@ class Binding:
         bound = (self.session_id, self.base, self.store)
         return bound == (session_id, str(place.base), place.name)
 
-    def bind(self, place: SessionPlace, session_id: str, *, known: bool) -> None:
+    def bind(self, place: SessionPlace, session_id: str, *, branch: str = "", known: bool) -> None:
         """Bind the conversation to a session.
 
         Args:
             place: Where the session is.
             session_id: The session.
+            branch: The tag of the branch that is checked out.
             known: Whether the session already records charges of the conversation. Then this
                 binding was lost, and what was spent since belongs to the session, too.
         """
         self.baseline = 0 if known and self.session_id is None else self.meter.total
         self.session_id, self.base, self.store = session_id, str(place.base), place.name
-        self.looked_at = []
+        self.branch, self.looked_at = branch, []
         self.stop = self.notice = self.briefing = None
 
     def is_current(self, event: HookEvent, place: SessionPlace) -> bool:
@@ -249,9 +253,14 @@ class BindingFile:
             self._lock.release()
 
 
-def conversations_folder(data_folder: Path, environment: Mapping[str, str]) -> Path:
-    """Return the folder of a project's conversations, given its `.agentforge`."""
-    return state_of(data_folder, FOLDER, environment)
+def conversations_folder(identity: Path, environment: Mapping[str, str]) -> Path:
+    """Return the folder of a project's conversations; all its work trees share it.
+
+    Args:
+        identity: The git common directory, or the project's `.agentforge` outside of a repository.
+        environment: The environment variables.
+    """
+    return state_of(identity, FOLDER, environment)
 
 
 def conversations_of(conversations: Path, session_id: str) -> list[tuple[str, str]]:

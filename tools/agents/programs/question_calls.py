@@ -1,8 +1,7 @@
-"""Parse an agent's call of our own question tools: which question, and its status; pure.
+"""Parse an agent's call of our own tool that asks a person: which question, and its status; pure.
 
-The tools are those of our MCP server (`ask_user_questions`, `get_answered_questions`), under
-any prefix that a program puts before their names. Of an answer Gemini CLI passes on the text alone,
-which has only the beginning of the question's id.
+The tool is `ask` of our MCP server, under the prefix that each program puts before its name. Of an
+answer Gemini CLI passes on the text alone, which has only the beginning of the question's id.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from typing import Any, Final
 from .hook_event import AskedQuestion
 from .meter import object_of
 
-_ASKS: Final = "ask_user_questions"
-_FETCHES: Final = "get_answered_questions"
+_NAMES: Final = ("agentforge_ask", "agentforge__ask")
 _STRUCTURED: Final = ("structuredContent", "structured_content")
 _TEXT: Final = "returnDisplay"
 _TOLD: Final = re.compile(
@@ -26,13 +24,13 @@ _REJECTED: Final = "User rejected"
 
 
 def question_of(payload: Mapping[str, Any]) -> AskedQuestion | None:
-    """Parse the event after a call of a question tool; None for any other event.
+    """Parse the event after a call of the tool; None for any other event.
 
     Args:
         payload: The event: `tool_name`, `tool_input` and `tool_response`.
     """
     name = payload.get("tool_name")
-    if not isinstance(name, str) or not name.endswith((_ASKS, _FETCHES)):
+    if not isinstance(name, str) or not name.endswith(_NAMES):
         return None
     found = _structured(payload.get("tool_response"))
     question_id, status = found.get("session_id"), found.get("status")
@@ -72,8 +70,5 @@ def _told(text: str) -> Mapping[str, Any]:
 
 
 def _prompts(given: object) -> tuple[str, ...]:
-    asked = given.get("questions") if isinstance(given, Mapping) else None
-    if not isinstance(asked, list):
-        return ()
-    prompts = [one.get("prompt") for one in asked if isinstance(one, Mapping)]
-    return tuple(one for one in prompts if isinstance(one, str))
+    asked = given.get("question") if isinstance(given, Mapping) else None
+    return (asked,) if isinstance(asked, str) else ()

@@ -19,6 +19,7 @@ from ..reading.fields import Fields
 from .choices import (
     AGENT_MODES,
     BRIEFING_PARTS,
+    DEFAULT_AGENT_BUDGET,
     DEFAULT_PARTS,
     EXECUTOR_NAME,
     LANGUAGES,
@@ -52,7 +53,6 @@ DEFAULT_CONTEXT_TOKENS: Final = 20_000
 MAX_CONTEXT_TOKENS: Final = 500_000
 NO_REPOSITORY: Final = Path("none")
 """The name that means no repository, regardless of the configuration."""
-DEFAULT_AGENT_BUDGET: Final = 1_000_000
 _DAY_S: Final = 86_400.0
 _MAX_BYTES: Final = 1 << 50
 
@@ -269,13 +269,13 @@ class AgentsConfiguration:
     """`[agents]`: what the hook does in the agent programs that people run.
 
     Attributes:
-        create: Whether a prompt starts a session where the project has no open one.
+        create: Whether a prompt starts a session where the branch has no open one.
         token_budget: The budget of such a session, in tokens.
         gate: Whether `[gate] command` judges the end of each turn.
         gate_rounds: How often it may send a prompt's work back.
     """
 
-    create: bool = flag()
+    create: bool = flag(default=True)
     token_budget: int = whole(DEFAULT_AGENT_BUDGET, least=1, most=10**15)
     gate: bool = flag()
     gate_rounds: int = whole(3, least=1, most=100)

@@ -25,6 +25,14 @@ class InvalidArguments(AgentForgeError, ValueError):
     """Every fault, each as "argument: what is wrong"."""
 
 
+class NoOneSession(AgentForgeError, LookupError, kind=ErrorKind.NOT_FOUND):
+    """A tool was called without a session, and it is not clear which one is meant."""
+
+    message = """{problem}; nothing was done. The briefing names the session, `find` finds others:
+    pass its id as `session`. If there is none, the person's next prompt may begin one."""
+    problem: str
+
+
 class OutsideProject(AgentForgeError, ValueError, kind=ErrorKind.REFUSED):
     """A client named a folder outside the project; nothing was done."""
 

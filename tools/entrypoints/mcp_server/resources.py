@@ -29,7 +29,7 @@ from ...base.errors import AgentForgeError, ErrorKind
 from ...base.files import OsFileSystem, read_beneath
 from ...base.settings.privacy import read_privacy
 from ...harness import SessionManager, SessionNotFound, SessionSummary
-from .stdio import MAX_MESSAGE_BYTES
+from .lines import MAX_MESSAGE_BYTES
 from .tool import ERROR_META_KEY, advised, described
 from .tools.session_access import SessionAccess
 

@@ -31,12 +31,13 @@ from ...questions import (
 from ...wiring.bootstrap import build_executor, open_questions, open_snapshots, session_results
 from .calls import CancelScopes
 from .offer import EVERYTHING, Offer, ToolSet
+from .question_forms import withdraw_abandoned
 from .resources import add_resources
 from .server import HarnessServer
 from .stdio import stdio_streams
 from .tool import Tool, tools_of
 from .tools.code_tool import CodeTool
-from .tools.question_tools import QuestionTools, withdraw_abandoned
+from .tools.question_tools import QuestionTools
 from .tools.recording_tools import RecordingTools
 from .tools.session_access import ProjectFolder, SessionAccess
 from .tools.session_tools import SessionTools

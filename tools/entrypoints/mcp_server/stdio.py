@@ -10,18 +10,16 @@ protocol messages can reach the client.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import select
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import anyio
 import anyio.lowlevel
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from attrs import define, field, frozen
+from attrs import frozen
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INVALID_REQUEST,
@@ -36,62 +34,15 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from ...base.event_log import get_logger
+from .lines import MAX_MESSAGE_BYTES, READ_BYTES, WRITE_BYTES, LineFramer, TooLong, diverted
 
-MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""The longest accepted message, in bytes."""
-_READ_BYTES: Final = 64 * 1024
 _LAST_WORDS_S: Final = 2.0
 """How long a client may take to read the last answers, in seconds."""
 _LOOK_S: Final = 0.5
 """How often to look whether the client has left, on a system that doesn't report it."""
 _LEFT: Final = select.POLLHUP | select.POLLERR | select.POLLNVAL
-_WRITE_BYTES: Final = 4096
-"""How many bytes a ready pipe accepts without blocking (Linux, pipe(7): PIPE_BUF)."""
 
 _log = get_logger("agentforge.mcp")
-
-
-@frozen
-class TooLong:
-    """Line over the limit, which was discarded.
-
-    Attributes:
-        size_bytes: Its length.
-    """
-
-    size_bytes: int
-
-
-@define
-class LineFramer:
-    """Splits bytes into lines; discards lines that are too long, without buffering them.
-
-    Attributes:
-        max_bytes: The longest accepted line.
-    """
-
-    max_bytes: int = MAX_MESSAGE_BYTES
-    _held: bytearray = field(factory=bytearray, init=False)
-    _dropped: int = field(default=0, init=False)
-
-    def feed(self, data: bytes) -> list[bytes | TooLong]:
-        """Add bytes; return the lines that are now complete, without line ends."""
-        frames: list[bytes | TooLong] = []
-        *ends, rest = data.split(b"\n")
-        for piece in ends:
-            self._take(piece)
-            frames.append(TooLong(self._dropped) if self._dropped else bytes(self._held))
-            self._held.clear()
-            self._dropped = 0
-        self._take(rest)
-        return frames
-
-    def _take(self, piece: bytes) -> None:
-        if self._dropped or len(self._held) + len(piece) > self.max_bytes:
-            self._dropped += len(self._held) + len(piece)
-            self._held.clear()
-        else:
-            self._held += piece
 
 
 def parse(line: bytes) -> SessionMessage | JSONRPCError:
@@ -147,7 +98,7 @@ async def stdio_streams(
         output_fd: The descriptor that messages go to.
         max_message_bytes: The longest accepted message.
     """
-    with _diverted(input_fd, os.O_RDONLY) as source, _diverted(output_fd, os.O_WRONLY) as sink:
+    with diverted(input_fd, os.O_RDONLY) as source, diverted(output_fd, os.O_WRONLY) as sink:
         arrived, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         write, leaving = anyio.create_memory_object_stream[SessionMessage](0)
         reading = anyio.CancelScope()
@@ -203,7 +154,7 @@ async def _some(fd: int) -> bytes:
         with suppress(PermissionError):  # a regular file can't be waited for, and is always ready
             await anyio.wait_readable(fd)
         try:
-            return os.read(fd, _READ_BYTES)
+            return os.read(fd, READ_BYTES)
         except BlockingIOError:
             await anyio.lowlevel.checkpoint()  # another process sharing it was faster
         except OSError as error:
@@ -235,7 +186,7 @@ async def _send(fd: int, data: memoryview) -> None:
         with suppress(PermissionError):
             await anyio.wait_writable(fd)
         try:
-            data = data[os.write(fd, data[:_WRITE_BYTES]) :]
+            data = data[os.write(fd, data[:WRITE_BYTES]) :]
         except BlockingIOError:
             await anyio.lowlevel.checkpoint()
 
@@ -256,28 +207,3 @@ async def _watch_hangup(fd: int, reading: anyio.CancelScope) -> None:
             await anyio.sleep(_LOOK_S)
     _log.warning("mcp.client_left", how="closed its reading end")
     reading.cancel()
-
-
-@contextmanager
-def _diverted(fd: int, mode: int) -> Iterator[int]:
-    """Yield a duplicate of a descriptor; its own number leads to a substitute meanwhile."""
-    private = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
-    try:
-        if mode == os.O_WRONLY:
-            sys.stdout.flush()
-        nowhere = _standard_error() if mode == os.O_WRONLY else os.open(os.devnull, os.O_RDONLY)
-        try:
-            os.dup2(nowhere, fd)
-        finally:
-            os.close(nowhere)
-        yield private
-    finally:
-        os.dup2(private, fd)
-        os.close(private)
-
-
-def _standard_error() -> int:
-    try:
-        return os.dup(2)
-    except OSError:
-        return os.open(os.devnull, os.O_WRONLY)

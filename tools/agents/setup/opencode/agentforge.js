@@ -4,7 +4,7 @@
 import { spawn } from "node:child_process"
 
 const HOOK = "@HOOK@"
-const SERVER = ["@AGENTFORGE@", "mcp", "--tools", "sessions,questions"]
+const SERVER = ["@AGENTFORGE@", "mcp"]
 const TIMEOUT_MS = 60_000
 const GATE_TIMEOUT_MS = 900_000 // the end of a turn may run the project's own check
 const MESSAGES_READ = 200 // of a resumed conversation: fewer than the hook remembers by id
@@ -53,11 +53,11 @@ function filesOf(tool, args, metadata) {
     .map((one) => ({ path: one?.movePath ?? one?.filePath, created: one?.type === "add" }))
 }
 
-// The result of a call of our own question tools; the hook finds the question.
+// The result of a call of our own tool that asks a person; the hook finds the question.
 function questionOf(tool, args, output) {
-  if (!/_(ask_user|get_answered)_questions$/.test(tool) || !output?.structuredContent) return {}
+  if (!tool.endsWith("agentforge_ask") || !output?.structuredContent) return {}
   const { structuredContent } = output
-  return { tool_name: tool, tool_input: { questions: args?.questions }, tool_response: { structuredContent } }
+  return { tool_name: tool, tool_input: { question: args?.question }, tool_response: { structuredContent } }
 }
 
 // One conversation of a person with opencode; its subagents' sessions belong to it.

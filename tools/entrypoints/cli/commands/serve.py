@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from attrs import frozen
 from ....base.settings.trust_table import ignored
 from ...mcp_server import EVERYTHING, Offer, ToolSet, UnknownToolSet, require_sdk
 from ..asking import question_sessions
-from ..context import Cli
+from ..context import BASE_VARIABLE, STORE_VARIABLE, Cli
 from ..options import QuestionPlace, flag, misuse, option
 from ..output.errors import Interrupted
 from ..signatures import given
@@ -61,14 +62,16 @@ class HttpOptions:
 
 @frozen
 class OfferOptions:
-    """Options that choose the offered tools.
+    """Options that choose the offered tools, for clients without our hooks.
 
     Attributes:
-        tools: Offer only these sets of tools: sessions, code, questions, workspaces.
-        read_only: Offer only tools that change nothing.
+        every: Offer all tools, not only the four for agents whose program calls our hooks.
+        tools: Offer only these sets of all tools: sessions, code, questions, workspaces.
+        read_only: Offer only those of all tools that change nothing.
     """
 
-    tools: str | None = option("--tools SET[,SET]", show_default="all")
+    every: bool = flag("--all")
+    tools: str | None = option("--tools SET[,SET]")
     read_only: bool = flag("--read-only")
 
     def offer(self) -> Offer:
@@ -94,13 +97,20 @@ def mcp(
 ) -> None:
     """Serve sessions, the sandbox and questions to AI clients.
 
+    By default four tools, for agents whose program calls our hooks: session, checkpoint, ask, find.
+
     Args:
-        http: Serve many clients over streamable HTTP instead of one over standard input.
+        http: Serve all tools to many clients over streamable HTTP, not to one at standard input.
     """
     only_http = given(over_http)
     if only_http and not http:
         raise misuse(only_http[0], "only --http has this")
     where, offer = questions.path, offered.offer()
+    if not http:
+        _say_who_is_expected(cli)
+    if not (http or given(offered)):
+        _serve_agent(cli, where)
+        return
     require_sdk()
     from ...mcp_server.serving import McpPlaces, log_library_events, serve_http, serve_stdio
 
@@ -118,12 +128,6 @@ def mcp(
         notice=ignored(told.left_out, told.path) if told.left_out else None,
     )
     if not http:
-        if sys.stdin is not None and sys.stdin.isatty():
-            cli.output.remark(
-                "An AI client is expected at standard input, and this is a terminal. Name this "
-                "command in the client's configuration (docs/inside-your-agent.md), or use --http. "
-                "Ctrl-C ends it."
-            )
         ended_by = serve_stdio(places, offer, observers=cli.observers())
     else:
         from ...mcp_server.transports.http_guard import is_loopback
@@ -150,7 +154,32 @@ def mcp(
             terminal=sys.stderr,
             observers=cli.observers(),
         )
-    if ended_by == signal.SIGINT:
+    _say_how_it_ended(ended_by)
+
+
+def _say_who_is_expected(cli: Cli) -> None:
+    if sys.stdin is not None and sys.stdin.isatty():
+        cli.output.remark(
+            "An AI client is expected at standard input, and this is a terminal. Name this "
+            "command in the client's configuration (docs/inside-your-agent.md), or use --http. "
+            "Ctrl-C ends it."
+        )
+
+
+def _serve_agent(cli: Cli, questions: Path | None) -> None:
+    """Serve the four tools, without the SDK."""
+    from ...mcp_server.agent.acts import Acts
+    from ...mcp_server.agent.process import serve_agent
+
+    named = {BASE_VARIABLE: str(cli.base)} if cli.base_given else {}
+    if cli.store_given and cli.store_url is not None:
+        named[STORE_VARIABLE] = cli.store_url
+    acts = Acts({**os.environ, **named}, Path.cwd(), directory=questions, observers=cli.observers)
+    _say_how_it_ended(serve_agent(acts))
+
+
+def _say_how_it_ended(by: int | None) -> None:
+    if by == signal.SIGINT:
         raise Interrupted("the server was stopped with Ctrl-C")
 
 

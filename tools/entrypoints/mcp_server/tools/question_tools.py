@@ -7,8 +7,7 @@ Questions of a call that does not wait outlive its client on purpose.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Annotated, Final, Literal
 
 import anyio
@@ -16,7 +15,6 @@ from attrs import asdict, frozen
 from pydantic import AliasChoices, Field
 
 from ....base.event_log import get_logger
-from ....base.files import DurableError
 from ....questions import (
     AnswersTimeout,
     Asker,
@@ -24,24 +22,18 @@ from ....questions import (
     Notify,
     Option,
     Question,
-    QuestionError,
     QuestionSession,
     QuestionSessions,
     SessionEnded,
     SessionNotFound,
     SessionStatus,
     current_directory,
-    format_inactive,
-    format_pending,
-    format_rejected,
-    format_rejection,
-    format_submission,
-    format_user_response,
 )
 from .. import elicitation
 from ..arguments import MAX_QUESTIONS, MAX_WAIT_S, QuestionArgument, with_limits
 from ..calls import Call, Workers, beside
 from ..errors import InvalidArguments
+from ..question_forms import after_asking, answers_in, in_words, logged
 from ..results import ToolResult, Values
 from ..tool import Effect, Tool, tool, tools_of
 
@@ -102,24 +94,6 @@ class QuestionsResult(ToolResult):
     def in_words(self) -> str:
         """Return the text."""
         return self.text
-
-
-@contextmanager
-def _logged(event: str, **fields: object) -> Iterator[None]:
-    """Log errors of question sessions in the block, and continue after it."""
-    try:
-        yield
-    except (QuestionError, DurableError, OSError) as error:
-        _log.warning(event, **fields, error=str(error))
-
-
-def withdraw_abandoned(sessions: QuestionSessions) -> None:
-    """End as abandoned every question whose asker was killed, as listing pending ones does.
-
-    Logs the questions that can't be read or ended.
-    """
-    with _logged("mcp.orphans_not_looked_for"):
-        sessions.pending()
 
 
 @frozen(kw_only=True)
@@ -184,7 +158,7 @@ class QuestionTools:
                 )
             )
             _log.info("mcp.questions_asked", session_id=session_id, waits=not non_blocking)
-            await self.workers.quick(lambda: self._after_asking(session_id))
+            await self.workers.quick(lambda: after_asking(self.sessions, self.notify, session_id))
             if not non_blocking:
                 await self._wait(call, session_id, asked, call_id, timeout_s)
                 settled = True
@@ -222,8 +196,8 @@ class QuestionTools:
         result = await elicitation.shown(call, asked)
         if result is None or result.action == "cancel":
             return
-        answers = elicitation.answers_in(result.content or {}, asked)
-        with _logged("mcp.form_not_taken", session_id=session_id):
+        answers = answers_in(result.content or {}, asked)
+        with logged("mcp.form_not_taken", session_id=session_id):
             if result.action == "decline":
                 await self.workers.at_once(lambda: self.sessions.reject_session(session_id))
             elif answers:
@@ -236,21 +210,11 @@ class QuestionTools:
         reason = "the client cancelled the call or went away"
         with (
             anyio.CancelScope(shield=True),
-            _logged("mcp.not_withdrawn", session_id=session_id),
+            logged("mcp.not_withdrawn", session_id=session_id),
             suppress(SessionEnded, SessionNotFound),  # at the same moment, or never created
         ):
             await self.workers.at_once(lambda: self.sessions.abandon_session(session_id, reason))
             _log.warning("mcp.questions_abandoned", session_id=session_id)
-
-    def _after_asking(self, session_id: str) -> None:
-        """Notify the person and clean up."""
-        with _logged("mcp.not_told", session_id=session_id):
-            if self.notify is not None:
-                self.notify(self.sessions.get(session_id))
-        withdraw_abandoned(self.sessions)
-        with _logged("mcp.clean_up_failed"):
-            if deleted := self.sessions.cleanup_expired_sessions().deleted:
-                _log.info("mcp.cleaned_up", count=len(deleted))
 
     @tool("Fetch answers", Effect.READS, open_world=True)
     async def get_answered_questions(
@@ -288,12 +252,12 @@ class QuestionTools:
     async def _standing(self, session_id: str, *, just_asked: bool) -> QuestionsResult:
         session = await self.workers.quick(lambda: self.sessions.get(session_id))
         status = self.sessions.status_of(session)
-        text = _in_words(session, status, just_asked=just_asked)
+        text = in_words(session, status, just_asked=just_asked)
         return QuestionsResult.of(session, status, text)
 
     def _note_fetched(self, session_id: str) -> None:
         """Note on disk that answers were fetched."""
-        with _logged("mcp.not_marked_read", session_id=session_id), suppress(NoAnswers):
+        with logged("mcp.not_marked_read", session_id=session_id), suppress(NoAnswers):
             self.sessions.mark_answers_read(session_id)
 
     def tools(self, *, read_only: bool = False) -> tuple[Tool, ...]:
@@ -314,17 +278,3 @@ def _question(given: QuestionArgument) -> Question:
         ),
         multi_select=given.multi_select,
     )
-
-
-def _in_words(session: QuestionSession, status: SessionStatus, *, just_asked: bool) -> str:
-    """Return the status of questions in words, for a call that asked or that fetches answers."""
-    session_id, count, reason = session.session_id, len(session.questions), session.rejection_reason
-    if status is SessionStatus.REJECTED and just_asked:
-        return format_rejection(reason, session_id=session_id, question_count=count)
-    if status is SessionStatus.REJECTED:
-        return format_rejected(session_id, reason)
-    if status is SessionStatus.PENDING:
-        return format_submission(session_id, count) if just_asked else format_pending(session_id)
-    if status is SessionStatus.COMPLETED and session.answers is not None:
-        return format_user_response(session.answers, session.questions, session_id)
-    return format_inactive(session_id, status.value)

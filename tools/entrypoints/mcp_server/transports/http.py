@@ -18,8 +18,8 @@ from ....base.event_log import get_logger
 from ...connection_room import ConnectionRoom
 from ..calls import CancelScopes
 from ..errors import AddressUnavailable
+from ..lines import MAX_MESSAGE_BYTES
 from ..server import mark_exchange
-from ..stdio import MAX_MESSAGE_BYTES
 from .http_guard import HttpGuard, HttpRefusal, HttpSettings, transport_security
 from .http_limits import BodyTooSlow, HttpSessions, in_time, protocol_with
 

@@ -1,0 +1,1 @@
+"""A small server of four tools, for agents whose program calls our hooks; needs no SDK."""
