@@ -242,3 +242,31 @@ def test_without_a_checkpoint_the_last_turn_is_undone(
     agentforge("session", "rewind", session_id, "--yes")
     ended = agentforge("session", "rewind", session_id, "--yes")
     assert "no checkpoint has other files" in ended.err
+
+
+def test_an_agents_session_is_forked_into_a_work_tree_on_a_branch_of_its_own(
+    agentforge: CommandLine, folder: Path
+) -> None:
+    session_id = in_a_folder(agentforge, folder)
+    plain_git(folder, "config", "core.hooksPath", folder / "hooks")
+    write_files(folder, {"hooks/post-checkout": f"#!/bin/sh\ntouch {folder}/ran\n"})
+    (folder / "hooks" / "post-checkout").chmod(0o755)
+    assert "name a new branch" in agentforge("session", "fork", session_id, "--at", "2").err
+    document = agentforge(
+        *("session", "fork", session_id, "--at", "2", "--branch", "try/2", "--json")
+    ).document
+    other = folder.with_name("own-try-2")
+    assert document["folder"] == str(other)
+    assert (other / "a.txt").read_text() == "one\n"
+    assert (folder / "a.txt").read_text() == "two\n"
+    status = plain_git(other, "status", "--short", "--branch").stdout.decode()
+    assert status == "## try/2\n M a.txt\n"
+    assert not (folder / "ran").exists()
+    forked = agentforge.session(document["session_id"])
+    assert forked.tags == ("branch:try/2",)
+    assert not workspace(agentforge, forked.session_id).exists()
+    assert agentforge("session", "rewind", forked.session_id, "--to", "1", "--yes").code == 0
+    assert (other / "a.txt").read_text() == "base\n"
+    again = agentforge("session", "fork", session_id, "--at", "2", "--branch", "try/2")
+    assert again.code != 0
+    assert "try/2" in again.err

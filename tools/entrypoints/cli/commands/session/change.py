@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import methodcaller
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..... import harness
+from .....harness.views.checkpoints import last_kept
 from ...context import Cli
 from ...options import (
     CHECKPOINT,
@@ -165,7 +167,6 @@ def rewind(
     Args:
         in_turn: Also while an agent's turn is under way: the one that asks, or an interrupted one.
     """
-    from .....harness.views.checkpoints import last_kept
     from .....wiring.bootstrap import open_snapshots
 
     manager, session = _load(cli, cli.own_id(session_id))
@@ -220,17 +221,49 @@ def fork(
     session_id: SessionId,
     budget: Tokens,
     at: str = option("--at CHECKPOINT", f"Where to begin: {CHECKPOINT}.", ...),
+    branch: str | None = option("--branch NAME"),
+    folder: Path | None = option("--to DIR"),
 ) -> None:
     """Begin a new session where another one stood at a checkpoint; the other one stays as it is.
 
-    Without --budget it goes on with the other's budget, with what that has spent.
+    Without --budget it goes on with the other's budget, with what that has spent. The files of an
+    agent's session go into a new work tree of your repository, on a new branch: agents that work
+    there work in the new session.
+
+    Args:
+        branch: The new branch, for an agent's session.
+        folder: The new work tree; beside the other one, by default, with the branch in its name.
     """
+    from .....agents.hooks.project_place import BRANCH, COMMIT
+    from .....wiring.bootstrap import open_snapshots
+
     manager, parent = _load(cli, cli.own_id(session_id))
-    forked = manager.fork(at, token_budget=budget)
+    snapshots = open_snapshots(manager.store, cli.objects_url)
+    tree = snapshots.work_tree(parent.session_id)
+    if tree is None:
+        if branch is not None or folder is not None:
+            raise misuse("--branch", "only an agent's session works in a folder of yours")
+        forked = manager.fork(at, token_budget=budget)
+        next_step = f"To go on: {cli.command('resume', forked.session_id)}"
+    else:
+        if branch is None:
+            raise misuse("--branch", "name a new branch for the files of the new session")
+        folder = (folder or tree.with_name(f"{tree.name}-{branch.replace('/', '-')}")).absolute()
+        manager.diff(at)  # before anything is made
+        snapshots.add_work_tree(parent.session_id, folder, branch)
+        forked = manager.fork(at, token_budget=budget)
+        tag = snapshots.work_in(forked.session_id, last_kept(forked).snapshot or "", folder)
+        others = [one for one in forked.tags if one.startswith((BRANCH, COMMIT))]
+        manager.describe(remove_tags=others, add_tags=[tag] if tag else ())
+        next_step = f"To go on: start the agent in {folder}, on branch {branch}."
     cli.output.outcome(
-        {"session_id": forked.session_id, "parent_id": parent.session_id},
+        {
+            "session_id": forked.session_id,
+            "parent_id": parent.session_id,
+            "folder": None if folder is None else str(folder),
+        },
         f"Session {forked.session_id} begins at {at} of {parent.session_id}.",
-        f"To go on: {cli.command('resume', forked.session_id)}",
+        next_step,
     )
 
 
