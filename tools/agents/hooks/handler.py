@@ -258,7 +258,10 @@ class _HookCall:
         if not binding.is_bound_to(found.place, found.session_id):
             self._leave(binding)
             branch = self._project.branch()
-            binding.bind(found.place, found.session_id, branch=branch, known=found.knows(event))
+            known, environment = found.knows(event), self._environment
+            binding.bind(
+                found.place, found.session_id, branch=branch, known=known, environment=environment
+            )
             self._opened = True
             self._moved = not found.is_new
         place = found.place
@@ -271,7 +274,8 @@ class _HookCall:
                 self._conversations,
                 place,
                 found.session_id,
-                project=self._data_folder.parent,
+                data_folder=self._data_folder,
+                environment=self._environment,
                 but=(event.program, event.agent_session),
                 now=self._now,
             )
@@ -280,6 +284,12 @@ class _HookCall:
         recorded, session, failure = self._change(binding, place)
         if recorded is None or session is None:
             return NOTHING, None, binding
+        if failure is None:
+            from .transcripts import copy_conversation
+
+            copy_conversation(
+                event, binding, place, self._data_folder, self._environment, self._now
+            )
         reply = self._reply_of(session, recorded, binding)
         if failure is None:
             self._recorded = recorded.changed
@@ -295,15 +305,18 @@ class _HookCall:
     def _leave(self, binding: Binding) -> None:
         """Charge the session that the conversation leaves for what was spent until now."""
         place = self._place
-        if binding.session_id is None or place is None or binding.meter.total == binding.charged:
+        if binding.session_id is None or place is None:
+            return
+        if binding.meter.total == binding.charged.usage.total:
             return
         from .recording import change_session, record
 
         left = self._event._replace(moment=Moment.ENDED, text="", edited=(), question=None)
+        spent = binding.spent(self._environment)
 
         def change(session: SessionContext) -> bool:
             return not session.state.is_terminal and (
-                record(session, left, binding.spent(), now=self._now).changed
+                record(session, left, spent, now=self._now).changed
             )
 
         change_session(place.sessions, binding.session_id, change)
@@ -316,6 +329,7 @@ class _HookCall:
 
         event, edited, files = self._event, self._edited(), self._stored_files(binding, place)
         summary = binding.meter.summary if binding.meter.summary != binding.summary else ""
+        spent = binding.spent(self._environment)
         done: list[tuple[Recorded, SessionContext]] = []
 
         def change(session: SessionContext) -> bool:
@@ -325,7 +339,7 @@ class _HookCall:
             recorded = record(
                 session,
                 event,
-                binding.spent(),
+                spent,
                 now=self._now,
                 edited=edited,
                 summary=summary,
