@@ -29,6 +29,7 @@ from .session_place import SessionPlace, Stores
 
 if TYPE_CHECKING:
     from ...harness.session_domain import SessionContext
+    from ..ledger import Purse
     from .recording import FilesStored, Recorded, RecordedEdit
     from .telling import Start
 
@@ -261,7 +262,7 @@ class _HookCall:
                 project=self._data_folder.parent,
                 but=(event.program, event.agent_session),
                 now=self._now,
-                environment=self._environment,
+                purse=self._purse(binding, place),
             )
         if binding.finds_compaction(event):
             self._event = event = event._replace(moment=Moment.COMPACTION_FOUND)
@@ -288,7 +289,7 @@ class _HookCall:
 
         event, edited, files = self._event, self._edited(), self._stored_files(binding, place)
         summary = binding.meter.summary if binding.meter.summary != binding.summary else ""
-        spent = binding.spent(self._environment)
+        spent, purse = binding.spent(self._environment), self._purse(binding, place)
         done: list[tuple[Recorded, SessionContext]] = []
 
         def change(session: SessionContext) -> bool:
@@ -303,6 +304,7 @@ class _HookCall:
                 edited=edited,
                 summary=summary,
                 files=files,
+                purse=purse,
             )
             done.append((recorded, session))
             return recorded.changed
@@ -317,7 +319,17 @@ class _HookCall:
         elif self._event.moment is Moment.COMPACTION_FOUND:
             binding.summary = digest_of(event.text)
         recorded, session = done[0] if done else (None, None)
+        if recorded is not None and failure is None:
+            purse.charge(*recorded.spent)
         return recorded, session, failure
+
+    def _purse(self, binding: Binding, place: SessionPlace) -> Purse:
+        from ...base.settings.spending import read_spending
+        from ..ledger import Account, Purse
+
+        day = self._now.astimezone().date().isoformat()
+        account = Account(binding.session_id or "", os.path.realpath(place.base), day)
+        return Purse(account, read_spending(self._environment).limits, self._environment)
 
     def _stored_files(self, binding: Binding, place: SessionPlace) -> FilesStored | None:
         event = self._event
@@ -345,10 +357,15 @@ class _HookCall:
     def _reply_of(self, session: SessionContext, recorded: Recorded, binding: Binding) -> HookReply:
         from . import messages
 
-        event, is_spent = self._event, session.token_budget.is_exhausted
-        if recorded.warned and not is_spent:
-            binding.notice = messages.warning(session)
-        binding.stop = messages.spent(session) if is_spent else None
+        event, over = self._event, recorded.over
+        is_spent = session.token_budget.is_exhausted or over is not None
+        if not is_spent:
+            lines = [messages.warning(session)] if recorded.warned else []
+            lines += map(messages.near, recorded.near)
+            binding.notice = "\n".join(lines) or binding.notice
+        binding.stop = messages.spent(session) if session.token_budget.is_exhausted else None
+        if over is not None:
+            binding.stop = binding.stop or messages.over(session, over)
         if event.moment is Moment.STARTED:
             binding.notice = None
             return HookReply(context=self._briefing(session))

@@ -5,16 +5,16 @@ A killed agent program calls no more hooks; its own files still record what it s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
 from ...base.files import DurableError
 from ...harness.session_domain import SessionContext
+from ..ledger import Purse
 from ..programs.hook_event import HookEvent, Moment
 from .binding import BindingFile, conversations_of
 from .edited_files import edited_files
-from .recording import change_session, record
+from .recording import Recorded, change_session, record
 from .session_place import SessionPlace
 
 
@@ -26,7 +26,7 @@ def settle_conversations(
     project: Path,
     but: tuple[str, str],
     now: datetime,
-    environment: Mapping[str, str],
+    purse: Purse,
 ) -> None:
     """Charge the outstanding usage of every other conversation of a session.
 
@@ -39,7 +39,7 @@ def settle_conversations(
         project: The project's folder.
         but: The conversation that this hook is called for: its program and its id.
         now: The time.
-        environment: Locates the person's configuration, which may override prices.
+        purse: Where the person's spending is recorded.
     """
     for program, agent_session in conversations_of(conversations, session_id):
         if (program, agent_session) == but:
@@ -51,7 +51,7 @@ def settle_conversations(
             continue
         try:
             event = HookEvent(program, "", Moment.ENDED, agent_session)
-            _settle(file, event, place, session_id, project, now, environment)
+            _settle(file, event, place, session_id, project, now, purse)
         except DurableError:
             continue
         finally:
@@ -65,7 +65,7 @@ def _settle(
     session_id: str,
     project: Path,
     now: datetime,
-    environment: Mapping[str, str],
+    purse: Purse,
 ) -> None:
     binding = file.read()
     before = binding.meter.total
@@ -76,14 +76,18 @@ def _settle(
     if binding.meter.total in {before, binding.charged.usage.total}:
         return
 
-    spent = binding.spent(environment)
+    spent = binding.spent(purse.environment)
+    done: list[Recorded] = []
 
     def change(session: SessionContext) -> bool:
         if session.state.is_terminal:
             return False
         recorded = record(session, event, spent, now=now, edited=edited)
         binding.charged = recorded.charged
+        done[:] = [recorded]
         return recorded.changed
 
     change_session(place.sessions, session_id, change)
+    for recorded in done:
+        purse.charge(*recorded.spent)
     file.write(binding)
