@@ -1,6 +1,6 @@
 """The session a conversation of an agent program is bound to, and how far its usage is read.
 
-    $XDG_STATE_HOME/agentforge/conversations/{path of the project's data folder}/
+    $XDG_STATE_HOME/agentforge/conversations/{path of the git common directory, or .agentforge}/
         {program}/{the program's id of the conversation}/binding.json
 
 The file is outside the project, so that nothing a clone brings can say where sessions are, why an
@@ -61,6 +61,7 @@ class Binding:
         session_id: The session that it is bound to, or None before that is known.
         base: The directory of that session's base.
         store: The address of its store, without a password; empty for the files of the base.
+        branch: The tag of the branch that was checked out when it was bound; empty for none.
         briefing: What replaces a briefing that a compaction removed from the context, or None.
         baseline: What the program had reported when the conversation was bound; only usage beyond
             it is charged to this session.
@@ -77,6 +78,7 @@ class Binding:
     __slots__ = (
         "base",
         "baseline",
+        "branch",
         "briefing",
         "charged",
         "looked_at",
@@ -98,6 +100,7 @@ class Binding:
         self.session_id: str | None = session_id if bound else None
         self.base: str = base if bound and isinstance(base, str) else ""
         self.store = _text(given.get("store")) or ""
+        self.branch = _text(given.get("branch")) or ""
         self.baseline = _count(given.get("baseline"))
         usage, costs = given.get("charged_usage"), counts_of(given.get("charged_costs"))
         self.charged = Charged(usage_of(usage), costs)
@@ -164,6 +167,7 @@ class Binding:
         place: SessionPlace,
         session_id: str,
         *,
+        branch: str = "",
         known: bool,
         environment: Mapping[str, str],
     ) -> None:
@@ -172,6 +176,7 @@ class Binding:
         Args:
             place: Where the session is.
             session_id: The session.
+            branch: The tag of the branch that is checked out.
             environment: Locates the person's configuration.
             known: Whether the session already records charges of the conversation. Then this
                 binding was lost, and what was spent since belongs to the session, too.
@@ -182,7 +187,7 @@ class Binding:
             costs = self.spent(environment).price(Charged()).models
             self.charged = Charged(usage, dict(costs))
         self.session_id, self.base, self.store = session_id, str(place.base), place.name
-        self.looked_at = []
+        self.branch, self.looked_at = branch, []
         self.stop = self.notice = self.briefing = None
 
     def is_current(self, event: HookEvent, place: SessionPlace) -> bool:
@@ -279,9 +284,14 @@ class BindingFile:
             self._lock.release()
 
 
-def conversations_folder(data_folder: Path, environment: Mapping[str, str]) -> Path:
-    """Return the folder of a project's conversations, given its `.agentforge`."""
-    return state_of(data_folder, FOLDER, environment)
+def conversations_folder(identity: Path, environment: Mapping[str, str]) -> Path:
+    """Return the folder of a project's conversations; all its work trees share it.
+
+    Args:
+        identity: The git common directory, or the project's `.agentforge` outside of a repository.
+        environment: The environment variables.
+    """
+    return state_of(identity, FOLDER, environment)
 
 
 def conversations_of(conversations: Path, session_id: str) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ...base.text.masking import Masked, mask
 from ...harness.domain.history_events import (
     BUDGET_CAUSE,
     QUESTION_ENDINGS,
@@ -324,25 +325,21 @@ def _record_moment(
     summary: str,
 ) -> None:
     who = {"program": event.program, "agent_session": event.agent_session}
-    text = kept_text(event.text)
+    said = storable_text(event.text)
+    text, masked = said.text, said.secrets or None
     match event.moment:
         case Moment.STARTED if event.source != "compact":
             session.add_event(AgentStarted(**who, source=kept_text(event.source)), now=now)
         case Moment.PROMPTED if text and event.by_person:
             session.goal = session.goal or text[:MAX_GOAL_CHARS]
-            session.add_event(AgentPrompted(**who, text=text), now=now)
+            session.add_event(AgentPrompted(**who, text=text, masked=masked), now=now)
         case Moment.TURN_ENDED if text:
-            session.add_event(AgentTurnEnded(**who, text=text), now=now)
+            session.add_event(AgentTurnEnded(**who, text=text, masked=masked), now=now)
         case Moment.COMPACTED if text or summary:
-            told = text or kept_text(summary)
-            session.add_event(
-                AgentCompacted(**who, trigger=kept_text(event.source), summary=told), now=now
-            )
+            _compacted(session, event, said if text else storable_text(summary), now)
         case Moment.COMPACTION_FOUND:
             _checkpoint(session, now)
-            session.add_event(
-                AgentCompacted(**who, trigger=kept_text(event.source), summary=text), now=now
-            )
+            _compacted(session, event, said, now)
         case Moment.BEFORE_COMPACTION:
             _checkpoint(session, now)
     if event.question is not None:
@@ -354,6 +351,19 @@ def _record_moment(
             session.add_event(
                 AgentEdited(**who, path=name, change=file.change, sha256=file.sha256), now=now
             )
+
+
+def _compacted(session: SessionContext, event: HookEvent, summary: Masked, now: datetime) -> None:
+    session.add_event(
+        AgentCompacted(
+            program=event.program,
+            agent_session=event.agent_session,
+            trigger=kept_text(event.source),
+            summary=summary.text,
+            masked=summary.secrets or None,
+        ),
+        now=now,
+    )
 
 
 def _is_recorded(session: SessionContext, path: str, sha256: str | None) -> bool:
@@ -407,11 +417,23 @@ def gates_since_prompt(session: SessionContext) -> int:
 
 
 def kept_text(text: str) -> str:
-    """Return a text that can be stored: valid, and at most `MAX_TEXT_CHARS` long."""
-    if len(text) > MAX_TEXT_CHARS:
-        half = MAX_TEXT_CHARS // 2
-        text = f"{text[:half]}\n…\n{text[-half + 3 :]}"
-    return storable(text.strip())
+    """Return a text that can be stored: valid, without secrets, at most `MAX_TEXT_CHARS` long."""
+    return storable_text(text).text
+
+
+def storable_text(text: str) -> Masked:
+    """Return a text that can be stored, as `kept_text`, and how many secrets are masked in it.
+
+    What is cut off may be a part of a secret, so more is masked than stays.
+    """
+    found = mask(_with_its_ends(text, 4 * MAX_TEXT_CHARS))
+    return found._replace(text=storable(_with_its_ends(found.text, MAX_TEXT_CHARS).strip()))
+
+
+def _with_its_ends(text: str, most: int) -> str:
+    """Return a text, or its beginning and its end if it is too long."""
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]}\n…\n{text[-half + 3 :]}"
 
 
 def change_session(

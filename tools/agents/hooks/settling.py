@@ -1,6 +1,6 @@
-"""Charge what other conversations of a session spent, before the next one goes on.
+"""Charge and copy what other conversations of a session did, before the next one goes on.
 
-A killed agent program calls no more hooks; its own files still record what it spent.
+A killed agent program calls no more hooks; its own files still record what it spent and said.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from .binding import BindingFile, conversations_of
 from .edited_files import edited_files
 from .recording import Recorded, change_session, record
 from .session_place import SessionPlace
+from .transcripts import copy_conversation
 
 
 def settle_conversations(
@@ -23,12 +24,12 @@ def settle_conversations(
     place: SessionPlace,
     session_id: str,
     *,
-    project: Path,
+    data_folder: Path,
     but: tuple[str, str],
     now: datetime,
     purse: Purse,
 ) -> None:
-    """Charge the outstanding usage of every other conversation of a session.
+    """Charge the outstanding usage of every other conversation of a session; copy its transcript.
 
     A conversation that a hook holds at the moment is left to that hook.
 
@@ -36,10 +37,10 @@ def settle_conversations(
         conversations: The folder of the project's conversations.
         place: Where the session is.
         session_id: The session.
-        project: The project's folder.
+        data_folder: The project's `.agentforge`.
         but: The conversation that this hook is called for: its program and its id.
         now: The time.
-        purse: Where the person's spending is recorded.
+        purse: Where the person's spending is recorded; locates their configuration.
     """
     for program, agent_session in conversations_of(conversations, session_id):
         if (program, agent_session) == but:
@@ -51,7 +52,7 @@ def settle_conversations(
             continue
         try:
             event = HookEvent(program, "", Moment.ENDED, agent_session)
-            _settle(file, event, place, session_id, project, now, purse)
+            _settle(file, event, place, session_id, data_folder, purse, now)
         except DurableError:
             continue
         finally:
@@ -63,16 +64,17 @@ def _settle(
     event: HookEvent,
     place: SessionPlace,
     session_id: str,
-    project: Path,
-    now: datetime,
+    data_folder: Path,
     purse: Purse,
+    now: datetime,
 ) -> None:
     binding = file.read()
     before = binding.meter.total
     binding.read_usage(event)
-    edited = edited_files(binding.take_edits(event), project)
+    edited = edited_files(binding.take_edits(event), data_folder.parent)
     if not binding.is_bound_to(place, session_id):
         return
+    copy_conversation(event, binding, place, data_folder, purse.environment, now)
     if binding.meter.total in {before, binding.charged.usage.total}:
         return
 

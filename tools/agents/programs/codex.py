@@ -84,7 +84,7 @@ def read(files: list[str], meter: UsageMeter) -> None:
                 case "turn_context":
                     meter.named[thread] = str_of(payload.get("model"))
                 case "compacted":
-                    meter.summary = _codex_summary(str_of(payload.get("message")))
+                    meter.summary = _masked(summary_in(str_of(payload.get("message"))))
                 case "token_usage_record" if _is_of_thread(thread, payload.get("thread_id")):
                     meter.reach_of(thread, _codex_tokens(payload.get("thread_token_usage")))
                 case "event_msg" if isinstance(payload.get("item"), dict):
@@ -184,7 +184,13 @@ def _codex_tokens(usage: object) -> Tokens:
     return split(count_of(usage.get("total_tokens")), Tokens(0, cached, written, said, thought))
 
 
-def _codex_summary(message: str) -> str:
-    """Remove the line that introduces the summary to the model."""
+def summary_in(message: str) -> str:
+    """Return a summary without the line that introduces it to the model."""
     first, _, rest = message.partition("\n")
     return rest if rest and first.endswith(":") else message
+
+
+def _masked(text: str) -> str:
+    from ...base.text.masking import mask  # only a compacted conversation needs it
+
+    return mask(text).text

@@ -53,13 +53,23 @@ def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
     if moment is Moment.BEFORE_MODEL:
         text, request = _summary(payload)
     elif moment is Moment.PROMPTED:
-        text = _CONTEXT.sub("", text, count=1)
+        text = without_context(text)
     return event._replace(
         text="" if text == _NO_TEXT else text,
         by_person=not text.startswith(SENT_ON),
         edited=_edited(payload) if moment is Moment.AFTER_TOOL else (),
         request=request,
     )
+
+
+def without_context(prompt: str) -> str:
+    """Return a prompt without the hooks' output before it."""
+    return _CONTEXT.sub("", prompt, count=1)
+
+
+def summary_in(message: str) -> str:
+    """Return the summary in a message to the model; empty if it has none."""
+    return message.partition(_SNAPSHOT)[2].partition(_SNAPSHOT_END)[0].strip()
 
 
 def _summary(payload: Mapping[str, Any]) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -73,7 +83,7 @@ def _summary(payload: Mapping[str, Any]) -> tuple[str, tuple[tuple[str, str], ..
     ]
     for number, (role, content) in enumerate(found):
         if role == "user" and _SNAPSHOT in content:
-            snapshot = content.partition(_SNAPSHOT)[2].partition(_SNAPSHOT_END)[0].strip()
+            snapshot = summary_in(content)
             is_briefed = any(BRIEFED in text for _, text in found[number + 1 :])
             return snapshot, () if is_briefed else tuple(found[: number + 1])
     return "", ()

@@ -92,6 +92,7 @@ class HookEvent(NamedTuple):
         edited: The files that a tool wrote, each with whether the tool created it.
         usage: The usage that the event itself reports.
         question: The question to a person that the event is about, or None.
+        parts: What was said and done since the last event, where the event itself reports it.
         request: The first messages of a request to the model, each as role and text, up to the
             summary that holds `text`; empty if no briefing is missing there.
     """
@@ -109,6 +110,7 @@ class HookEvent(NamedTuple):
     edited: tuple[tuple[str, bool], ...] = ()
     usage: tuple[ReportedUsage, ...] = ()
     question: AskedQuestion | None = None
+    parts: tuple[Mapping[str, object], ...] = ()
     request: tuple[tuple[str, str], ...] = ()
 
 

@@ -43,6 +43,7 @@ def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
         by_person=payload.get("by_person") is not False,
         edited=tuple(_edited(payload)) if moment is Moment.AFTER_TOOL else (),
         usage=tuple(_usage(payload)),
+        parts=tuple(_objects(payload, "parts")),
     )
 
 

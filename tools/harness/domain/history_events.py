@@ -400,14 +400,24 @@ class AgentStarted(OfAgent, action="agent_started"):
     source: str = ""
 
 
-class AgentPrompted(OfAgent, action="agent_prompted"):
+class _OfSpeech(OfAgent):
+    """Something that was said in a conversation.
+
+    Attributes:
+        masked: How many secrets are masked in it, or None.
+    """
+
+    masked: int | None = field(default=None, metadata=_WHERE_GIVEN)
+
+
+class AgentPrompted(_OfSpeech, action="agent_prompted"):
     """A person gave the agent a prompt."""
 
     words = "{text}"
     text: str = field(default="", metadata=_QUIET)
 
 
-class AgentTurnEnded(OfAgent, action="agent_turn_ended"):
+class AgentTurnEnded(_OfSpeech, action="agent_turn_ended"):
     """The agent ended a turn, with what it said last."""
 
     words = "{text}"
@@ -434,7 +444,7 @@ class AgentEdited(OfAgent, action="agent_edited"):
         return f"{self.change} {self.path}{digest}"
 
 
-class AgentCompacted(OfAgent, action="agent_compacted"):
+class AgentCompacted(_OfSpeech, action="agent_compacted"):
     """The agent's context was replaced by a summary of it.
 
     Attributes:
