@@ -56,7 +56,7 @@ class Amount(NamedTuple):
         return Amount(self.tokens - other.tokens, self.micro_usd - other.micro_usd)
 
 
-class Account(NamedTuple):
+class Payer(NamedTuple):
     """What a charge is charged to.
 
     Attributes:
@@ -135,25 +135,25 @@ class Ledger:
     def __init__(self, base: sqlite3.Connection) -> None:
         self._base = base
 
-    def recorded(self, account: Account) -> Amount | None:
+    def recorded(self, payer: Payer) -> Amount | None:
         """Return what is recorded of a session; None before its first charge."""
         query = "SELECT tokens, micro_usd FROM recorded WHERE project = ? AND session = ?"
-        return self._amount(query, account.project, account.session)
+        return self._amount(query, payer.project, payer.session)
 
-    def spent(self, account: Account) -> dict[str, Amount]:
+    def spent(self, payer: Payer) -> dict[str, Amount]:
         """Return what is spent, by scope, without the session's."""
         found = {}
         for scope, where in (("project", "project = ?"), ("day", "day = ?"), ("person", "? = ''")):
             query = f"SELECT total(tokens), total(micro_usd) FROM spent WHERE {where}"  # noqa: S608 (ours)
-            found[scope] = self._amount(query, account.name(scope)) or Amount()
+            found[scope] = self._amount(query, payer.name(scope)) or Amount()
         return found
 
-    def extended(self, limits: Mapping[str, Limit], account: Account) -> dict[str, Limit]:
+    def extended(self, limits: Mapping[str, Limit], payer: Payer) -> dict[str, Limit]:
         """Return limits with their extensions."""
         query = "SELECT tokens, micro_usd FROM extended WHERE scope = ? AND name = ?"
         found = {}
         for scope, limit in limits.items():
-            more = self._amount(query, scope, account.name(scope)) or Amount()
+            more = self._amount(query, scope, payer.name(scope)) or Amount()
             tokens, cost = limit
             found[scope] = Limit(
                 None if tokens is None else tokens + more.tokens,
@@ -161,31 +161,31 @@ class Ledger:
             )
         return found
 
-    def charge(self, account: Account, before: Amount, after: Amount) -> None:
+    def charge(self, payer: Payer, before: Amount, after: Amount) -> None:
         """Record what a session spent.
 
         Args:
-            account: The session, its project and the day.
+            payer: The session, its project and the day.
             before: What it had spent before this charge; what it began with if it is a fork.
             after: What it has spent now.
         """
         with self._base:
             self._base.execute("BEGIN IMMEDIATE")
-            more = after.minus(self.recorded(account) or before)
+            more = after.minus(self.recorded(payer) or before)
             self._base.execute(
                 "INSERT INTO spent VALUES(?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
                 "tokens = tokens + excluded.tokens, micro_usd = micro_usd + excluded.micro_usd",
-                (account.project, account.session, account.day, *more),
+                (payer.project, payer.session, payer.day, *more),
             )
             query = "INSERT OR REPLACE INTO recorded VALUES(?, ?, ?, ?)"
-            self._base.execute(query, (account.project, account.session, *after))
+            self._base.execute(query, (payer.project, payer.session, *after))
 
-    def extend(self, scope: str, account: Account, more: Amount) -> None:
+    def extend(self, scope: str, payer: Payer, more: Amount) -> None:
         """Extend a scope's limit."""
         self._base.execute(
             "INSERT INTO extended VALUES(?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
             "tokens = tokens + excluded.tokens, micro_usd = micro_usd + excluded.micro_usd",
-            (scope, account.name(scope), *more),
+            (scope, payer.name(scope), *more),
         )
 
     def _amount(self, query: str, *values: str) -> Amount | None:
@@ -211,9 +211,9 @@ class Purse:
     """
 
     def __init__(
-        self, account: Account, limits: Mapping[str, Limit], environment: Mapping[str, str]
+        self, payer: Payer, limits: Mapping[str, Limit], environment: Mapping[str, str]
     ) -> None:
-        self._account = account
+        self._payer = payer
         self._limits = limits
         self.environment = environment
 
@@ -228,9 +228,9 @@ class Purse:
             return (), ()
         limits, spent, missing = self._limits, {"session": before}, Amount()
         with suppress(OSError), opened(self.environment) as ledger:
-            missing = before.minus(ledger.recorded(self._account) or before)
-            limits = ledger.extended(limits, self._account)
-            known = ledger.spent(self._account)
+            missing = before.minus(ledger.recorded(self._payer) or before)
+            limits = ledger.extended(limits, self._payer)
+            known = ledger.spent(self._payer)
             spent = {**{one: known[one].plus(missing) for one in known}, **spent}
         more = after.minus(before)
         return (
@@ -243,4 +243,4 @@ class Purse:
         if before == after:
             return
         with suppress(OSError), opened(self.environment) as ledger:
-            ledger.charge(self._account, before, after)
+            ledger.charge(self._payer, before, after)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.agents.ledger import Account, Amount, opened
+from agentforge_sessions.agents.ledger import Amount, Payer, opened
 from agentforge_sessions.base.data_folder import state_folder
 from agentforge_sessions.harness import SessionState
 from tests.support.agent_conversations import Conversation, Project
@@ -54,17 +54,17 @@ def conversation(
 def spent(talk: Priced, session_id: str = "") -> dict[str, Amount]:
     project = talk.project
     day = project.clock().astimezone().date().isoformat()
-    account = Account(session_id, str(project.store.base_path), day)
+    payer = Payer(session_id, str(project.store.base_path), day)
     with opened({**persons_folders(), **talk.environment}) as ledger:
-        return ledger.spent(account)
+        return ledger.spent(payer)
 
 
 def extend(talk: Priced, scope: str, more: Amount, session_id: str = "") -> None:
     project = talk.project
     day = project.clock().astimezone().date().isoformat()
-    account = Account(session_id, str(project.store.base_path), day)
+    payer = Payer(session_id, str(project.store.base_path), day)
     with opened({**persons_folders(), **talk.environment}) as ledger:
-        ledger.extend(scope, account, more)
+        ledger.extend(scope, payer, more)
 
 
 @pytest.mark.parametrize("scope", ["session", "project", "day", "person"])

@@ -366,11 +366,11 @@ class _HookCall:
 
     def _purse(self, binding: Binding, place: SessionPlace) -> Purse:
         from ...base.settings.spending import read_spending
-        from ..ledger import Account, Purse
+        from ..ledger import Payer, Purse
 
         day = self._now.astimezone().date().isoformat()
-        account = Account(binding.session_id or "", os.path.realpath(place.base), day)
-        return Purse(account, read_spending(self._environment).limits, self._environment)
+        payer = Payer(binding.session_id or "", os.path.realpath(place.base), day)
+        return Purse(payer, read_spending(self._environment).limits, self._environment)
 
     def _stored_files(self, binding: Binding, place: SessionPlace) -> FilesStored | None:
         event = self._event

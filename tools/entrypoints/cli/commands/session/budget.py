@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from .....agents.ledger import Account, Amount, opened, standings
+from .....agents.ledger import Amount, Payer, opened, standings
 from .....base.settings.spending import read_spending
 from .....harness.domain.history_events import dollars
 from ...context import Cli
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _AMOUNT: Final = re.compile(r"(?i)([0-9]{1,19})(k|m)?|\$?([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(?:usd)?")
 
 
-class Scope(Enum):
+class LimitScope(Enum):
     """What is extended."""
 
     SESSION = "session"
@@ -55,7 +55,7 @@ def budget(
     cli: Cli,
     session_id: str | None = argument("ID", default=None, autocompletion=complete_session_ids),
     extend: Amount | None = option("--extend N", parser=parse_amount),
-    of: Scope = option("--of SCOPE", default=Scope.SESSION),
+    of: LimitScope = option("--of SCOPE", default=LimitScope.SESSION),
     record: int | None = option("--record N", min=1),
 ) -> None:
     """Show what is spent of a session's budget and of your own limits, and extend them.
@@ -66,28 +66,28 @@ def budget(
         of: What to extend: the session, the project, the day or all your agents (person).
         record: Record N tokens as spent.
     """
-    if session_id is None and (record is not None or (extend and of is Scope.SESSION)):
+    if session_id is None and (record is not None or (extend and of is LimitScope.SESSION)):
         raise misuse("ID", "name the session, or with --of what else to extend")
     found = None if session_id is None else cli.load(session_id)
     session = None if found is None else found[1]
     named = "" if session is None else session.session_id
     project = os.path.realpath(cli.store().base_path)
     day = cli.outside.clock().astimezone().date().isoformat()
-    account = Account(named, project, day)
-    if extend is not None and extend.tokens and of is Scope.SESSION:
+    payer = Payer(named, project, day)
+    if extend is not None and extend.tokens and of is LimitScope.SESSION:
         cli.change(named, lambda manager: manager.extend_budget(extend.tokens))
     if record is not None:
         cli.change(named, lambda manager: manager.record_tokens(record))
     limits = read_spending().limits
     with opened(os.environ) as ledger:
-        if extend is not None and not (extend.tokens and of is Scope.SESSION):
+        if extend is not None and not (extend.tokens and of is LimitScope.SESSION):
             unit = "tokens" if extend.tokens else "micro_usd"
             if getattr(limits.get(of.value), unit, None) is None:
                 key = f"{of.value}_{'tokens' if extend.tokens else 'usd'}"
                 raise misuse("--extend", f"your configuration sets no limit {key} in [budget]")
-            ledger.extend(of.value, account, extend)
-        spent = ledger.spent(account)
-        limits = ledger.extended(limits, account)
+            ledger.extend(of.value, payer, extend)
+        spent = ledger.spent(payer)
+        limits = ledger.extended(limits, payer)
     if session is not None:
         from .....agents.hooks.recording import session_cost
 
