@@ -63,6 +63,7 @@ class Binding:
         store: The address of its store, without a password; empty for the files of the base.
         branch: The tag of the branch that was checked out when it was bound; empty for none.
         briefing: What replaces a briefing that a compaction removed from the context, or None.
+        begins: How far each file was read when the conversation left another session for this one.
         baseline: What the program had reported when the conversation was bound; only usage beyond
             it is charged to this session.
         meter: What the program has reported so far.
@@ -78,6 +79,7 @@ class Binding:
     __slots__ = (
         "base",
         "baseline",
+        "begins",
         "branch",
         "briefing",
         "charged",
@@ -102,6 +104,8 @@ class Binding:
         self.store = _text(given.get("store")) or ""
         self.branch = _text(given.get("branch")) or ""
         self.baseline = _count(given.get("baseline"))
+        begins = given.get("begins")
+        self.begins = dict(begins) if isinstance(begins, dict) else {}
         usage, costs = given.get("charged_usage"), counts_of(given.get("charged_costs"))
         self.charged = Charged(usage_of(usage), costs)
         self.meter = UsageMeter(given.get("meter"))
@@ -186,6 +190,8 @@ class Binding:
             self.baseline, usage = self.meter.total, self.meter.usage
             costs = self.spent(environment).price(Charged()).models
             self.charged = Charged(usage, dict(costs))
+        # What was said for another session stays there.
+        self.begins = {} if self.session_id is None else dict(self.meter.offsets)
         self.session_id, self.base, self.store = session_id, str(place.base), place.name
         self.branch, self.looked_at = branch, []
         self.stop = self.notice = self.briefing = None

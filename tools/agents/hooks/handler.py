@@ -285,11 +285,7 @@ class _HookCall:
         if recorded is None or session is None:
             return NOTHING, None, binding
         if failure is None:
-            from .transcripts import copy_conversation
-
-            copy_conversation(
-                event, binding, place, self._data_folder, self._environment, self._now
-            )
+            self._copy(binding, place)
         reply = self._reply_of(session, recorded, binding)
         if failure is None:
             self._recorded = recorded.changed
@@ -302,11 +298,19 @@ class _HookCall:
             raise failure
         return reply, session, binding
 
+    def _copy(self, binding: Binding, place: SessionPlace) -> None:
+        from .transcripts import copy_conversation
+
+        copy_conversation(
+            self._event, binding, place, self._data_folder, self._environment, self._now
+        )
+
     def _leave(self, binding: Binding) -> None:
-        """Charge the session that the conversation leaves for what was spent until now."""
+        """Charge the session that is left for what was spent, and copy to it what was said."""
         place = self._place
         if binding.session_id is None or place is None:
             return
+        self._copy(binding, place)
         if binding.meter.total == binding.charged.usage.total:
             return
         from .recording import change_session, record
