@@ -62,8 +62,11 @@ class Binding:
         base: The directory of that session's base.
         store: The address of its store, without a password; empty for the files of the base.
         branch: The tag of the branch that was checked out when it was bound; empty for none.
-        briefing: What replaces a briefing that a compaction removed from the context, or None.
         begins: How far each file was read when the conversation left another session for this one.
+        briefing: The last briefing, with all updates; it replaces one that a compaction removed
+            from the context. None before the first.
+        briefed: How the texts begin that the context has of it: a briefing, then the last update.
+        entries: How many entries the session's history had at that time.
         baseline: What the program had reported when the conversation was bound; only usage beyond
             it is charged to this session.
         meter: What the program has reported so far.
@@ -81,8 +84,10 @@ class Binding:
         "baseline",
         "begins",
         "branch",
+        "briefed",
         "briefing",
         "charged",
+        "entries",
         "looked_at",
         "meter",
         "notice",
@@ -111,6 +116,8 @@ class Binding:
         self.meter = UsageMeter(given.get("meter"))
         self.notice = _text(given.get("notice"))
         self.briefing = _text(given.get("briefing"))
+        self.briefed = [one for one in given.get("briefed", ()) if type(one) is str]
+        self.entries = _count(given.get("entries"))
         self.stop = _text(given.get("stop"))
         self.looked_at = [one for one in given.get("looked_at", ()) if type(one) is int]
         self.summary = _text(given.get("summary")) or ""
@@ -195,6 +202,7 @@ class Binding:
         self.session_id, self.base, self.store = session_id, str(place.base), place.name
         self.branch, self.looked_at = branch, []
         self.stop = self.notice = self.briefing = None
+        self.briefed = []
 
     def is_current(self, event: HookEvent, place: SessionPlace) -> bool:
         """Return whether session and program files are unchanged since the last look."""
