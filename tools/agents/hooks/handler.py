@@ -242,6 +242,7 @@ class _HookCall:
         from .session_lookup import NoSession, find_session
 
         event, binding = self._event, self._file.read()
+        binding.note_process(event)
         binding.read_usage(event)
         event = self._event = binding.take_edits(event)
         bound = self._bound(binding)
