@@ -31,6 +31,7 @@ from .session_place import SessionPlace, Stores
 if TYPE_CHECKING:
     from ...harness.session_domain import SessionContext
     from .recording import FilesStored, Recorded, RecordedEdit
+    from .session_lookup import FoundSession
     from .telling import Start
 
 INSIDE_VARIABLE: Final = "AGENTFORGE_CALL"
@@ -241,12 +242,18 @@ class _HookCall:
         from .session_lookup import NoSession, find_session
 
         event, binding = self._event, self._file.read()
+        binding.note_process(event)
         binding.read_usage(event)
         event = self._event = binding.take_edits(event)
+        bound = self._bound(binding)
+        if event.moment is Moment.PROMPTED and event.text.lstrip(" /").startswith("agentforge"):
+            answered = self._carry_out(binding)
+            if answered is not None:
+                return HookReply(refuse=answered), None, binding
         found = find_session(
             event,
             binding,
-            self._bound(binding),
+            bound,
             self._project,
             self._environment,
             stores=self._stores,
@@ -255,17 +262,8 @@ class _HookCall:
         if found is None or isinstance(found, NoSession):
             self.said = found.said if found is not None else ""
             return NOTHING, None, binding
-        if not binding.is_bound_to(found.place, found.session_id):
-            self._leave(binding)
-            branch = self._project.branch()
-            known, environment = found.knows(event), self._environment
-            binding.bind(
-                found.place, found.session_id, branch=branch, known=known, environment=environment
-            )
-            self._opened = True
-            self._moved = not found.is_new
+        self._bind(binding, found)
         place = found.place
-        self._keep(place)
         if event.moment is Moment.STARTED:
             self._opened = True
             from .settling import settle_conversations
@@ -302,6 +300,46 @@ class _HookCall:
             raise failure
         return reply, session, binding
 
+    def _bind(self, binding: Binding, found: FoundSession) -> None:
+        """Bind the conversation to a session, if it is not bound to it."""
+        if not binding.is_bound_to(found.place, found.session_id):
+            self._leave(binding)
+            branch, known = self._project.branch(), found.knows(self._event)
+            binding.bind(
+                found.place,
+                found.session_id,
+                branch=branch,
+                known=known,
+                environment=self._environment,
+            )
+            self._opened = True
+            self._moved = not found.is_new
+        self._keep(found.place)
+
+    def _carry_out(self, binding: Binding) -> str | None:
+        """Carry out what the person says to us, and return the answer; None if it is no command."""
+        from .person_commands import carry_out, command_of
+        from .session_lookup import FoundSession, named_session
+
+        command = command_of(self._event)
+        if command is None:
+            return None
+        bound = named_session(self._data_folder, self._environment, self._stores)
+        if bound is None and binding.session_id is not None and self._place is not None:
+            bound = FoundSession(self._place, binding.session_id)
+        if command.name == "done":
+            self._leave(binding)
+        said, found = carry_out(
+            command, bound, self._project, self._environment, stores=self._stores, now=self._now
+        )
+        if found is not None:
+            self._bind(binding, found)
+            session = found.place.sessions.load(found.session_id)
+            if session is not None and self._moved:
+                binding.notice = self._briefing(session, binding)
+            self._file.write(binding)
+        return said
+
     def _leave(self, binding: Binding) -> None:
         """Charge the session that the conversation leaves for what was spent until now."""
         place = self._place
@@ -309,6 +347,7 @@ class _HookCall:
             return
         if binding.meter.total == binding.charged.usage.total:
             return
+        from ...harness.errors import SessionCorrupted
         from .recording import change_session, record
 
         left = self._event._replace(moment=Moment.ENDED, text="", edited=(), question=None)
@@ -319,7 +358,8 @@ class _HookCall:
                 record(session, left, spent, now=self._now).changed
             )
 
-        change_session(place.sessions, binding.session_id, change)
+        with suppress(SessionCorrupted):  # nothing can be charged to it
+            change_session(place.sessions, binding.session_id, change)
 
     def _change(
         self, binding: Binding, place: SessionPlace

@@ -16,13 +16,13 @@ from ..programs.context_file import holds_texts
 from ..programs.hook_event import BRIEFED, SENT_ON, UPDATED, HookEvent
 from ..programs.registry import AgentProgram
 from .binding import Binding
+from .recording import title_of
 
 if TYPE_CHECKING:
     from ...harness.session_ports import LocalSessions
 
 MAX_BRIEFING_TOKENS: Final = 2_000
 MAX_BRIEFING_CHARS: Final = 9_000
-MAX_TITLE_CHARS: Final = 60
 _MOST_NAMED: Final = 5
 _RESUMED: Final = "resume"
 
@@ -119,13 +119,6 @@ def _record(session: SessionContext, around: str, max_chars: int, more: Mapping[
     return brief(session, max_tokens=room, count_tokens=count, **more)
 
 
-def title_of(text: str) -> str | None:
-    """Return a title made of the first line of a prompt; None if nothing of it can be shown."""
-    line = next((one for one in text.splitlines() if one.strip()), "")
-    shown = " ".join("".join(one if one.isprintable() else " " for one in line).split())
-    return f"{shown[: MAX_TITLE_CHARS - 1]}…" if len(shown) > MAX_TITLE_CHARS else shown or None
-
-
 def first_line(session: SessionContext) -> str:
     """Return what a person sees when a conversation begins to work on a session."""
     budget = session.token_budget
@@ -142,7 +135,7 @@ def several(session_ids: Sequence[str]) -> str:
     names = ", ".join(session_ids[:_MOST_NAMED])
     return (
         f"AgentForge: {len(session_ids)} sessions of this branch are open ({names}), so nothing is "
-        "recorded. Choose one: /agentforge:switch ID"
+        "recorded. Choose one: agentforge:switch ID"
     )
 
 
@@ -150,7 +143,7 @@ def unreadable(session: UnreadableSession) -> str:
     """Return that nothing is recorded, because a session can't be read."""
     return (
         f"AgentForge: session {session.session_id} can't be read, so nothing is recorded and no "
-        f"session was created beside it: {session.error} Another one: /agentforge:new GOAL"
+        f"session was created beside it: {session.error} Another one: agentforge:new GOAL"
     )
 
 
