@@ -18,19 +18,19 @@ from tests.architecture.house import (
 )
 
 BUDGETS: Final = {
-    "agents": 4_560,
-    "base": 6_340,
-    "entrypoints": 18_560,
+    "agents": 4_810,
+    "base": 6_470,
+    "entrypoints": 18_600,
     "fleet": 5_380,
-    "harness": 8_550,
+    "harness": 8_680,
     "integrations": 2_400,
     "jail": 2_320,
     "prune": 3_510,
     "questions": 3_390,
-    "repository": 5_080,
+    "repository": 5_280,
     "sandbox": 11_170,
-    "wiring": 2_360,
-    "workflows": 7_770,
+    "wiring": 2_370,
+    "workflows": 7_690,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
 

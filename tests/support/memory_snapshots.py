@@ -82,6 +82,12 @@ class MemorySnapshots:
         self._write(self.places.workspace_path(session_id), self._tree(session_id, snapshot))
         self.marks[session_id] = mark
 
+    def work_tree(self, session_id: str) -> Path | None:
+        return None
+
+    def bring_back(self, session_id: str, snapshot: str) -> None:
+        raise AssertionError("no session of these works in a person's folder")
+
     def take(self, session_id: str, label: str) -> SnapshotTaken:
         if not self.places.workspace_path(session_id).is_dir():
             return SnapshotTaken()

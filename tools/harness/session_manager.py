@@ -95,6 +95,7 @@ from .views.session_page import (
     as_order,
     in_order,
 )
+from .views.work_state import NOTHING_KNOWN, WorkState
 
 if TYPE_CHECKING:
     from ..base.search_words import SearchWords
@@ -1219,6 +1220,8 @@ class SessionManager:
         count_tokens: TokenCounter = most_tokens,
         shows: Collection[str] | None = None,
         may_show: Callable[[str], bool] = lambda _: True,
+        work: WorkState = NOTHING_KNOWN,
+        changed: str = "",
     ) -> str:
         """Return the text that primes the next worker; see `harness.briefing.brief`.
 
@@ -1227,6 +1230,8 @@ class SessionManager:
             count_tokens: Counts the tokens of a text.
             shows: The user data to show; as set for the manager if None.
             may_show: Returns whether text from a program's conversations may be shown.
+            work: The state of the work, from the agents' conversations.
+            changed: The files changed since the session began, as `diff --stat` writes.
 
         Raises:
             NoActiveSession: No session is current.
@@ -1240,6 +1245,8 @@ class SessionManager:
             count_tokens=count_tokens,
             shows=parts,
             may_show=may_show,
+            work=work,
+            changed=changed,
         )
 
     # ------------------------------------------------------------------------------- all sessions

@@ -106,6 +106,17 @@ class WorkspaceSnapshots(Protocol):
         """
         ...
 
+    def work_tree(self, session_id: str) -> Path | None:
+        """Return the person's own folder that an agent's session works in; None for a workspace."""
+        ...
+
+    def bring_back(self, session_id: str, snapshot: str) -> None:
+        """Bring a person's own folder to a snapshot; a kill leaves some of its files changed.
+
+        Only files that the snapshots have are touched.
+        """
+        ...
+
     def take(self, session_id: str, label: str) -> SnapshotTaken:
         """Take a snapshot of the current workspace, if there is one."""
         ...

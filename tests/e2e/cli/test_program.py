@@ -207,7 +207,8 @@ def test_the_shell_completes_commands_and_session_ids(agentforge: Installed) -> 
     completing = {"_AGENTFORGE_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
     ids = agentforge(environment={**completing, "COMP_WORDS": f"agentforge show {begun}"})
     assert (ids.out.split(), ids.err) == ([first], "")
-    words = agentforge(environment={**completing, "COMP_CWORD": "1", "COMP_WORDS": "agentforge doc"})
+    word = {"COMP_CWORD": "1", "COMP_WORDS": "agentforge doc"}
+    words = agentforge(environment={**completing, **word})
     assert words.out.split() == ["doctor"]
     elsewhere = agentforge(
         environment={

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
+import shutil
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -13,8 +16,8 @@ import pytest
 from agentforge_sessions.agents.setup import installation
 from agentforge_sessions.agents.setup.health import installed_programs
 from agentforge_sessions.agents.setup.installation import SetupRefused
-from agentforge_sessions.agents.setup.manifest import Places, Scope, read_manifest
-from agentforge_sessions.agents.setup.pieces import PIECES, Commands
+from agentforge_sessions.agents.setup.manifest import Places, Scope, read_manifest, write_manifest
+from agentforge_sessions.agents.setup.pieces import PIECES, Commands, hook_line
 
 FOREIGN = """# mine, with a comment
 model = "o3"   # and another
@@ -44,7 +47,8 @@ class Machine:
             one.chmod(0o755)
 
     def install(self, program: str, scope: Scope = Scope.USER) -> list[str]:
-        pieces = PIECES[program](self.places, scope, self.commands)
+        named = self.commands if scope is Scope.USER else self.commands.named()
+        pieces = PIECES[program](self.places, scope, named)
         file = installation.manifest_path(self.places, program, scope)
         steps = installation.plan_install(pieces, read_manifest(file))
         installation.install(pieces, steps, file)
@@ -91,6 +95,85 @@ def test_where_nothing_was_nothing_is_left(machine: Machine, program: str, scope
     assert machine.uninstall(program, scope)
     assert machine.content() == before
     assert machine.uninstall(program, scope) == []
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_no_folder_is_left_by_several_programs_in_whatever_order_they_go(
+    machine: Machine, scope: Scope
+) -> None:
+    before = machine.content()
+    for order in (list(PIECES), list(reversed(PIECES))):
+        for program in PIECES:
+            machine.install(program, scope)
+        for program in order:
+            assert machine.uninstall(program, scope)
+        assert machine.content() == before
+
+
+@pytest.mark.parametrize("program", list(PIECES))
+def test_files_of_a_project_name_no_path_of_this_machine(machine: Machine, program: str) -> None:
+    """The project has nothing but these files: no record of the installation, either."""
+    before = set(machine.content())
+    machine.install(program, Scope.PROJECT)
+    new = [Path(one) for one in set(machine.content()) - before]
+    root = str(machine.places.home.parent).encode()
+    written = [one for one in new if one.is_file() and one.is_relative_to(machine.places.project)]
+    assert written
+    assert [one for one in written if root in one.read_bytes()] == []
+    assert not (machine.places.project / ".agentforge").exists()
+    assert any(b"agentforge-hook" in one.read_bytes() for one in written)
+
+
+@pytest.mark.parametrize("program", list(PIECES))
+def test_files_of_a_project_that_came_with_a_clone_are_installed_over_and_go(
+    tmp_path: Path, program: str
+) -> None:
+    theirs, ours = Machine(tmp_path / "theirs"), Machine(tmp_path / "ours")
+    theirs.install(program, Scope.PROJECT)
+    shutil.copytree(theirs.places.project, ours.places.project, dirs_exist_ok=True)
+    before = {one: text.split() for one, text in ours.content().items()}
+    ours.install(program, Scope.PROJECT)
+    after = {one: text.split() for one, text in ours.content().items() if one in before}
+    assert after == before
+    assert [one.problems for one in installed_programs(ours.places)] == [
+        ("agentforge-hook can't be run", "agentforge can't be run")
+    ]
+    assert ours.uninstall(program, Scope.PROJECT)
+    left = [one for one in ours.places.project.rglob("*") if one.is_file()]
+    assert not any(b"agentforge" in one.read_bytes() for one in left)
+
+
+@pytest.mark.parametrize("program", ["claude-code", "codex", "gemini"])
+def test_hooks_of_a_project_are_silent_without_this_package(machine: Machine, program: str) -> None:
+    line = hook_line(Path("agentforge-hook"), program)
+    machine.install(program, Scope.PROJECT)
+    written = [one for one in machine.places.project.rglob("*") if one.is_file()]
+    assert any(json.dumps(line)[1:-1].encode() in one.read_bytes() for one in written)
+
+    def called(path: Path) -> tuple[int, str]:
+        done = subprocess.run(
+            ["/bin/sh", "-c", line],
+            env={"PATH": str(path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    assert called(machine.places.home) == (0, "")
+    command = machine.commands.hook.parent / "agentforge-hook"
+    command.write_text('#!/bin/sh\necho "$@"\n')
+    assert called(command.parent) == (0, f"{program}\n")
+
+
+def test_a_hook_of_the_persons_own_that_names_this_package_stays(machine: Machine) -> None:
+    own = '{"hooks": {"AfterAgent": [{"hooks": [{"command": "agentforge show --json"}]}]}}'
+    settings = gemini_settings(machine, own)
+    machine.install("gemini", Scope.PROJECT)
+    settings.write_text(settings.read_text().replace('"timeout": 60000', '"timeout": 5'))
+    machine.uninstall("gemini", Scope.PROJECT)
+    assert json.loads(settings.read_text()) == json.loads(own)
 
 
 @pytest.mark.parametrize("text", ["", FOREIGN, FOREIGN.rstrip("\n"), FOREIGN.replace("\n", "\r\n")])
@@ -147,6 +230,27 @@ def test_a_newer_version_replaces_the_lines_and_goes_as_exactly(machine: Machine
     assert str(other) in config.read_text()
     machine.uninstall("codex")
     assert config.read_text() == FOREIGN.rstrip("\n")
+
+
+def test_a_file_that_a_newer_version_does_not_have_goes_unless_it_was_changed(
+    machine: Machine,
+) -> None:
+    before = machine.content()
+    machine.install("claude-code")
+    folder = machine.places.home / ".claude/skills/agentforge/commands"
+    file = installation.manifest_path(machine.places, "claude-code", Scope.USER)
+    manifest = read_manifest(file)
+    assert manifest is not None
+    digest = hashlib.sha256(b"former").hexdigest()
+    former = {str(folder / name): digest for name in ("former.md", "changed.md")}
+    write_manifest(file, manifest._replace(files={**manifest.files, **former}))
+    (folder / "former.md").write_text("former")
+    (folder / "changed.md").write_text("my own words")
+    assert machine.install("claude-code") == ["remove"]
+    assert not (folder / "former.md").exists()
+    (folder / "changed.md").unlink()
+    machine.uninstall("claude-code")
+    assert machine.content() == before
 
 
 @pytest.mark.parametrize(
@@ -227,8 +331,8 @@ def test_persons_json_with_comments_keeps_every_byte(machine: Machine, text: str
     assert all(letter in rest for letter in text), "all of it is there, in its order"
     found = json.loads(re.sub(r"//[^\n]*|/\*.*?\*/", "", added))
     server = found["mcpServers"]["agentforge"]
-    assert server["command"] == str(machine.commands.agentforge)
-    assert f"'{machine.commands.hook}' gemini" in json.dumps(found["hooks"]["AfterAgent"][0])
+    assert server["command"] == "agentforge"
+    assert "agentforge-hook gemini" in json.dumps(found["hooks"]["AfterAgent"][0])
     assert len(found["hooks"]["AfterAgent"]) == (2 if "another" in text and "ui" in text else 1)
     assert machine.install("gemini", Scope.PROJECT) == []
     machine.uninstall("gemini", Scope.PROJECT)
@@ -246,10 +350,12 @@ def test_a_read_only_json_is_refused(machine: Machine) -> None:
 def test_members_that_are_missing_are_found(machine: Machine) -> None:
     settings = gemini_settings(machine, SETTINGS)
     machine.install("gemini", Scope.PROJECT)
-    assert [one.problems for one in installed_programs(machine.places)] == [()]
+    (found,) = installed_programs(machine.places)
+    lost = f"{settings} has not our lines as they were put in"
+    assert lost not in found.problems
     settings.write_text(SETTINGS)
     (found,) = installed_programs(machine.places)
-    assert found.problems == (f"{settings} has not our lines as they were put in",)
+    assert lost in found.problems
 
 
 def test_members_that_were_edited_or_have_new_neighbours_go_too(machine: Machine) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.agents.programs.codex import EVENTS
 from agentforge_sessions.agents.programs.registry import PROGRAMS, find_program
 from agentforge_sessions.agents.setup.health import find_command, said_version
 from agentforge_sessions.harness import SessionManager, SessionStore
@@ -79,6 +80,41 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agentforge: CommandL
 
 def hook(command: str, trust: str = "trusted", *, enabled: bool = True) -> dict[str, object]:
     return {"command": command, "trustStatus": trust, "enabled": enabled, "eventName": "stop"}
+
+
+# ------------------------------------------------------------------------------------ installing
+
+
+def test_install_without_a_program_installs_nothing_and_lists_the_programs(
+    person: Person, agentforge: CommandLine
+) -> None:
+    put_command(person.bin, "claude", "exit 3")
+    person.install("codex")
+    before = sorted(person.home.rglob("*"))
+    rows = {one["program"]: one for one in agentforge("install", "--json").document["programs"]}
+    assert set(rows) == set(PROGRAMS)
+    assert rows["claude-code"] == {
+        "program": "claude-code",
+        "path": str(person.bin / "claude"),
+        "installed": [],
+    }
+    assert (rows["codex"]["path"], rows["codex"]["installed"]) == (None, ["user"])
+    shown = agentforge("install")
+    assert shown.code == 0
+    assert "not on the path" in shown.out
+    assert sorted(person.home.rglob("*")) == before
+    assert agentforge("install", "--remove").code == 2
+
+
+def test_install_says_what_the_next_prompt_does(person: Person, agentforge: CommandLine) -> None:
+    session = person.begin().current_session
+    assert session is not None
+    document = agentforge("install", "claude-code", "--json").document
+    assert document["at_next_prompt"] == f"a prompt goes on with {session.session_id} (active)"
+    shown = agentforge("install", "claude-code").out
+    assert f"Then, in {person.project}: a prompt goes on with {session.session_id}" in shown
+    tried = agentforge("install", "claude-code", "--dry-run", "--json").document
+    assert tried["at_next_prompt"] is None
 
 
 # ---------------------------------------------------------------------------------- the versions
@@ -156,6 +192,40 @@ def test_doctor_says_that_codex_runs_the_hooks(person: Person) -> None:
     others = hook("/elsewhere/agentforge-hook codex", "untrusted")
     put_codex(person.bin, [others, hook(ours), hook(ours, "managed")])
     assert person.finding("hook trust") == ("ok", "codex runs all hooks of agentforge", None)
+
+
+def test_list_says_that_the_hooks_in_codex_are_not_reviewed(
+    person: Person, agentforge: CommandLine
+) -> None:
+    """It reads what Codex saved of the review, and starts nothing."""
+    said = "Codex records nothing"
+
+    def remarks() -> str:
+        return agentforge("list").err
+
+    put_command(person.bin, "codex", "exit 3")
+    assert said not in remarks()
+    person.install("codex")
+    assert remarks().startswith(said)
+    assert not (person.bin / "codex-was-asked").exists()
+    config = person.home / ".codex" / "config.toml"
+    with config.open("a") as file:
+        for number, event in enumerate(EVENTS):
+            assert said in remarks(), event
+            file.write(f"[hooks.state.'{config}:{event}:0:0']\ntrusted_hash = 'x{number}'\n")
+            file.flush()
+    assert said not in remarks()
+    assert agentforge("install", "--remove", "codex").code == 0
+    assert said not in remarks()
+
+
+@pytest.mark.parametrize("text", ["not = = toml", "hooks = 1", "[hooks]\nstate = ['x']"])
+def test_list_says_nothing_of_a_configuration_of_codex_that_it_can_not_read(
+    person: Person, agentforge: CommandLine, text: str
+) -> None:
+    person.install("codex")
+    (person.home / ".codex" / "config.toml").write_text(text)
+    assert "Codex" not in agentforge("list").err
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files import OsFileSystem, ReadError
+from agentforge_sessions.base.settings.ignored_files import looks_secret
 from agentforge_sessions.harness.views.briefing import most_tokens
 from agentforge_sessions.workflows.prompts.context import (
     Context,
@@ -18,7 +19,6 @@ from agentforge_sessions.workflows.prompts.context import (
 from agentforge_sessions.workflows.prompts.context_folder import (
     MAX_FILE_BYTES,
     ContextFolder,
-    looks_secret,
 )
 from agentforge_sessions.workflows.prompts.project_outline import tree_text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.workflows.prompts.context_folder import IgnoreRules
+from agentforge_sessions.base.settings.ignored_files import IgnoreRules
 
 
 @pytest.mark.parametrize(

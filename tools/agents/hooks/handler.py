@@ -29,7 +29,7 @@ from .session_place import SessionPlace, Stores
 
 if TYPE_CHECKING:
     from ...harness.session_domain import SessionContext
-    from .recording import Recorded, RecordedEdit
+    from .recording import FilesStored, Recorded, RecordedEdit
     from .telling import Start
 
 INSIDE_VARIABLE: Final = "AGENTFORGE_CALL"
@@ -41,6 +41,10 @@ _IN_TOOL_USE: Final = frozenset(
         *(Moment.BEFORE_TOOL, Moment.AFTER_TOOL),
         *(Moment.BEFORE_MODEL, Moment.COMPACTION_FOUND, Moment.MODEL_ANSWERED),
     }
+)
+
+_FILES_STORED: Final = frozenset(
+    {Moment.PROMPTED, Moment.BEFORE_COMPACTION, Moment.TURN_ENDED, Moment.ENDED}
 )
 
 
@@ -79,10 +83,10 @@ def handle(
     data_folder = None if folder is None else find_data_folder(folder)
     if event is None or data_folder is None:
         return None
-    call = _HookCall(program, event, data_folder, environment, stores, clock)
+    call = _HookCall(program, event, data_folder, environment, stores, clock, start)
     try:
         reply = call.reply()
-        call.tell(start)
+        call.tell()
     finally:
         call.close()
     answer = None if reply == NOTHING else program.answer_of(event, reply)
@@ -138,7 +142,9 @@ class _HookCall:
         environment: Mapping[str, str],
         stores: Stores,
         clock: Clock,
+        start: Start | None,
     ) -> None:
+        self._start = start
         self._program = program
         self._event = event
         self._data_folder = data_folder
@@ -195,7 +201,7 @@ class _HookCall:
             self.close()
             self._place = place
 
-    def tell(self, start: Start | None) -> None:
+    def tell(self) -> None:
         """Notify receivers if a session was opened or a person may be waiting for the event.
 
         So a new receiver starts when a session is opened, not at the end of its first turn.
@@ -210,7 +216,7 @@ class _HookCall:
         # If it can't be started, the next process that opens a session delivers the events.
         with suppress(OSError, NotImplementedError):
             tell_receivers(
-                self._data_folder, base, self._environment, start=start or start_detached
+                self._data_folder, base, self._environment, start=self._start or start_detached
             )
 
     def close(self) -> None:
@@ -277,7 +283,7 @@ class _HookCall:
         """Change the session; return the outcome, the session, and the error if saving failed."""
         from .recording import change_session, record
 
-        event, edited = self._event, self._edited()
+        event, edited, files = self._event, self._edited(), self._stored_files(binding, place)
         summary = binding.meter.summary if binding.meter.summary != binding.summary else ""
         done: list[tuple[Recorded, SessionContext]] = []
 
@@ -286,7 +292,13 @@ class _HookCall:
             if session.state.is_terminal:
                 return False
             recorded = record(
-                session, event, binding.spent(), now=self._now, edited=edited, summary=summary
+                session,
+                event,
+                binding.spent(),
+                now=self._now,
+                edited=edited,
+                summary=summary,
+                files=files,
             )
             done.append((recorded, session))
             return recorded.changed
@@ -302,6 +314,22 @@ class _HookCall:
             binding.summary = digest_of(event.text)
         recorded, session = done[0] if done else (None, None)
         return recorded, session, failure
+
+    def _stored_files(self, binding: Binding, place: SessionPlace) -> FilesStored | None:
+        event = self._event
+        if event.moment not in _FILES_STORED or event.by_subagent or binding.session_id is None:
+            return None
+        from .telling import start_detached
+        from .work_tree import store_files
+
+        return store_files(
+            place,
+            binding.session_id,
+            event.directory,
+            self._data_folder,
+            self._environment,
+            start=self._start or start_detached,
+        )
 
     def _edited(self) -> list[RecordedEdit]:
         if not self._event.edited:

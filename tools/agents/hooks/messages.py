@@ -8,6 +8,7 @@ from typing import Final
 from ...base.settings.choices import DEFAULT_PARTS
 from ...harness.session_domain import SessionContext, SessionState
 from ...harness.views.briefing import brief, most_tokens
+from ...harness.views.work_state import NOTHING_KNOWN, WorkState
 from ..programs.hook_event import BRIEFED, SENT_ON
 
 MAX_BRIEFING_TOKENS: Final = 2_000
@@ -20,11 +21,13 @@ def briefing(
     max_chars: int = MAX_BRIEFING_CHARS,
     shows: Collection[str] = DEFAULT_PARTS,
     may_show: Callable[[str], bool] = lambda _: True,
+    work: WorkState = NOTHING_KNOWN,
+    changed: str = "",
 ) -> str:
     """Return the briefing for an agent's new context, within 2,000 tokens and `max_chars`.
 
     The first line names its revision, because after a compaction or a restart an earlier briefing
-    may be above it. `shows` and `may_show` are those of `harness.views.briefing.brief`.
+    may be above it. The other parameters are those of `harness.views.briefing.brief`.
     """
     first = (
         f"{BRIEFED}{session.revision} of {session.session_id}. "
@@ -38,7 +41,15 @@ def briefing(
         return max(most_tokens(text), -(-len(text) // per_token))
 
     room = max(100, MAX_BRIEFING_TOKENS - count(around) - 2)
-    text = brief(session, max_tokens=room, count_tokens=count, shows=shows, may_show=may_show)
+    text = brief(
+        session,
+        max_tokens=room,
+        count_tokens=count,
+        shows=shows,
+        may_show=may_show,
+        work=work,
+        changed=changed,
+    )
     return f"{first}\n{text}\n{last}"
 
 
@@ -52,8 +63,7 @@ def _next_step(session: SessionContext) -> str:
         return "The session is paused. A person decides when it goes on."
     phase = " its phase" if session.current_phase else " its goal"
     return (
-        f"Go on with{phase} from where the record stands. What is done is done: check it rather "
-        "than begin anew."
+        f"Go on with{phase} from where the record ends. Check what is done rather than do it again."
     )
 
 

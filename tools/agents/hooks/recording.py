@@ -18,7 +18,9 @@ from ...harness.domain.history_events import (
     AgentUsage,
     CheckpointTaken,
     QuestionAsked,
+    SessionForked,
     SessionPaused,
+    SessionRewound,
 )
 from ...harness.domain.session_checks import MAX_GOAL_CHARS, MAX_PATH_CHARS, storable
 from ...harness.session_domain import SessionContext, SessionState
@@ -34,6 +36,8 @@ _OUTCOMES: Final = {"completed": "answered"}
 _LEAST_OF_AN_ID: Final = 8
 _ROUNDS: Final = 8
 """How often a change is tried while other processes save the session."""
+_WITH_FILES: Final = frozenset({CheckpointTaken, SessionForked, SessionRewound})
+_NO_FILES: Final = (None, None)
 _NOTHING_NEW: Final = frozenset({"checkpoint", "agent_usage", "agent_started"})
 
 
@@ -49,6 +53,18 @@ class RecordedEdit(NamedTuple):
     path: str
     change: str
     sha256: str | None
+
+
+class FilesStored(NamedTuple):
+    """The result of storing the files of a session's work tree.
+
+    Attributes:
+        snapshot: Their snapshot, or None.
+        unkept: Why there is none, or None.
+    """
+
+    snapshot: str | None = None
+    unkept: str | None = None
 
 
 class Recorded(NamedTuple):
@@ -73,6 +89,7 @@ def record(
     now: datetime,
     edited: Sequence[RecordedEdit] = (),
     summary: str = "",
+    files: FilesStored | None = None,
 ) -> Recorded:
     """Record an event in a session that has not ended.
 
@@ -83,6 +100,7 @@ def record(
         now: The time.
         edited: The files that the event reports as written.
         summary: The summary of a compaction, for an event that has none.
+        files: The files of the work tree, if they were stored for this event.
     """
     entries, was_warning = len(session.history), session.token_budget.is_warning
     state = session.state
@@ -90,13 +108,36 @@ def record(
     if event.moment is Moment.PROMPTED:
         _go_on_if_extended(session, now)
     stop_if_spent(session, now)
+    is_end = event.moment is not Moment.PROMPTED
+    if files is not None and not is_end:
+        record_files(session, files, now)
     if not _refused(session, event):
         _record_moment(session, event, now=now, edited=edited, summary=summary)
+    if files is not None and is_end:
+        record_files(session, files, now)
     return Recorded(
         changed=len(session.history) != entries or session.state is not state,
         charged=charged,
         warned=session.token_budget.is_warning and not was_warning,
     )
+
+
+def record_files(session: SessionContext, files: FilesStored, now: datetime) -> bool:
+    """Record a checkpoint with the stored files, unless they are the last recorded ones.
+
+    Returns:
+        Whether it was recorded.
+    """
+    for entry in reversed(session.history):
+        if entry.event_type in _WITH_FILES:
+            event = entry.event
+            last = FilesStored(getattr(event, "snapshot", None), getattr(event, "unkept", None))
+            if last == files:
+                return False
+            if last != _NO_FILES:
+                break
+    session.add_event(CheckpointTaken(snapshot=files.snapshot, unkept=files.unkept), now=now)
+    return True
 
 
 def charged_total(session: SessionContext, program: str, agent_session: str) -> int:

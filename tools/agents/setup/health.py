@@ -9,8 +9,8 @@ import hashlib
 import json
 import os
 import re
-import shlex
 import shutil
+import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ from ..programs import codex
 from ..programs.meter import object_of
 from .installation import manifest_path
 from .manifest import InstallationManifest, Places, Scope, read_manifest
-from .pieces import PIECES
+from .pieces import PIECES, hook_line
 
 _CLIENT: Final = "agentforge"
 _LIST_ID: Final = 2
@@ -109,7 +109,7 @@ class Installed(NamedTuple):
         program: The agent program.
         scope: Whose conversations it is for.
         problems: Its faults; empty if there are none.
-        commands: Our commands that the program runs, by absolute paths.
+        commands: Our commands that the program runs.
     """
 
     program: str
@@ -149,7 +149,7 @@ def _problems(manifest: InstallationManifest) -> list[str]:
         content = _content(name) or b""
         if any(one.encode() not in content for one in members):
             problems.append(f"{name} has not our lines as they were put in")
-    problems += [f"{one} can't be run" for one in manifest.commands if not os.access(one, os.X_OK)]
+    problems += [f"{one} can't be run" for one in manifest.commands if shutil.which(one) is None]
     return problems
 
 
@@ -158,6 +158,31 @@ def _content(name: str) -> bytes | None:
         return Path(name).read_bytes()
     except OSError:
         return None
+
+
+def codex_lacks_review(places: Places) -> bool:
+    """Return whether Codex has our hooks, and no review of each of them by the person.
+
+    Reads only what Codex itself saves of a review, and does not ask it whether that still holds;
+    `codex_trust` does.
+    """
+    for scope in Scope:
+        manifest = read_manifest(manifest_path(places, codex.NAME, scope))
+        for name in () if manifest is None else manifest.blocks:
+            saved = _content(str(places.codex(Scope.USER) / "config.toml")) or b""
+            if _reviews(saved, name) < len(codex.EVENTS):
+                return True
+    return False
+
+
+def _reviews(saved: bytes, file: str) -> int:
+    """Return how many hooks of a file the person has reviewed, by Codex's configuration."""
+    try:
+        reviews = tomllib.loads(saved.decode()).get("hooks", {}).get("state", {}).items()
+        ours = (f"{file}:", f"{os.path.realpath(file)}:")
+        return sum(key.startswith(ours) and "trusted_hash" in one for key, one in reviews)
+    except (ValueError, AttributeError, TypeError):
+        return len(codex.EVENTS)  # a form that is not known says nothing
 
 
 class SaidVersion(NamedTuple):
@@ -266,7 +291,7 @@ def codex_trust(
 
 
 def _is_ours(hook: ListedHook, hooks: Collection[str]) -> bool:
-    return hook.command in {f"{shlex.quote(one)} {codex.NAME}" for one in hooks}
+    return hook.command in {hook_line(Path(one), codex.NAME) for one in hooks}
 
 
 def _trust_of(ours: list[ListedHook]) -> HookTrust:

@@ -85,7 +85,12 @@ def plan_install(pieces: Pieces, former: InstallationManifest | None) -> list[St
     Raises:
         SetupRefused: A file is in the way, is read-only, or has a form that the program can't read.
     """
-    steps = []
+    earlier = {} if former is None else former.files
+    steps = [
+        Step(InstallAction.REMOVE, Path(name), None)
+        for name, digest in earlier.items()
+        if Path(name) not in pieces.files and _digest(_read(Path(name)) or b"") == digest
+    ]
     for path, content in pieces.files.items():
         if _read(path) != content:
             _require_writable(path)
@@ -102,23 +107,25 @@ def plan_install(pieces: Pieces, former: InstallationManifest | None) -> list[St
         _require_writable(_target(path))
         steps.append(Step(InstallAction.ADD, path, plain + added, inserted=added))
     for path, wanted in pieces.members.items():
-        step = _plan_members(path, wanted, former)
+        step = _plan_members(path, wanted, pieces, former)
         steps += [] if step is None else [step]
     return steps
 
 
 def _plan_members(
-    path: Path, wanted: Mapping[str, Any], former: InstallationManifest | None
+    path: Path, wanted: Mapping[str, Any], pieces: Pieces, former: InstallationManifest | None
 ) -> Step | None:
     before = _read(_target(path)) or b""
     try:
         text = before.decode()
-        put = [] if former is None else former.members.get(str(path), [])
-        plain = take_out(text, put, [] if former is None else former.commands)
+        if former is None:  # they may have come with a clone
+            plain = take_out(text, None, [str(one) for one in pieces.commands])
+        else:
+            plain = take_out(text, former.members.get(str(path), []), former.commands)
         after, members = put_in(plain, wanted)
     except ValueError as error:
         raise SetupRefused(path, f"our members don't fit in ({error})") from error
-    if after == text:
+    if after == text and former is not None:
         return None
     _require_writable(_target(path))
     return Step(InstallAction.ADD, path, after.encode(), members=tuple(members))
@@ -145,10 +152,10 @@ def install(pieces: Pieces, steps: list[Step], manifest_file: Path) -> None:
     if steps or manifest != former:
         write_manifest(manifest_file, manifest)
     for step in steps:
-        _write(
-            _target(step.path) if step.change is InstallAction.ADD else step.path,
-            step.content or b"",
-        )
+        if step.content is None:
+            step.path.unlink(missing_ok=True)
+            continue
+        _write(_target(step.path) if step.change is InstallAction.ADD else step.path, step.content)
 
 
 def _require_toml(path: Path, content: bytes, problem: str) -> None:
@@ -242,6 +249,18 @@ def uninstall(manifest: InstallationManifest, steps: list[Step], manifest_file: 
     for name in sorted(manifest.created, key=len, reverse=True):
         with suppress(OSError):
             Path(name).rmdir()
+    _hand_on([one for one in manifest.created if os.path.isdir(one)], manifest_file)
+
+
+def _hand_on(folders: list[str], manifest_file: Path) -> None:
+    """Have another installation remove folders that hold its files, too, when it is removed."""
+    above = [one for one in manifest_file.parents if str(one) in folders]
+    for other in sorted(above[0].rglob("*.json")) if above else ():
+        manifest = read_manifest(other)
+        if manifest is not None:
+            created = list(dict.fromkeys([*manifest.created, *folders]))
+            write_manifest(other, manifest._replace(created=created))
+            return
 
 
 # ---------------------------------------------------------------------------------------- the files

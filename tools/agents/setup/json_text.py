@@ -165,22 +165,22 @@ def _indent(text: str, at: int) -> str:
 # -------------------------------------------------------------------------------------- taking out
 
 
-def take_out(text: str, put: Sequence[str], commands: Sequence[str]) -> str:
+def take_out(text: str, put: Sequence[str] | None, commands: Sequence[str]) -> str:
     """Return the text without the inserted parts, even if they were edited since.
 
     Args:
         text: The text.
-        put: The inserted parts.
-        commands: Our commands; an edited member that has one is ours.
+        put: The inserted parts; None if only the text can say whether there are any.
+        commands: Our commands, the hook's first; an edited member that has one is ours.
     """
-    left = []
-    for one in put:
+    is_edited = put is None and _has(text, commands[:1])
+    for one in put or ():
         at = text.find(one)
         if at < 0:
-            left.append(one)
+            is_edited = True
         else:
             text = _without(text, at, at + len(one))
-    while left and (span := _ours(text, commands)) is not None:
+    while is_edited and (span := _ours(text, commands)) is not None:
         text = _without(text, *span)
     return text
 
@@ -223,7 +223,7 @@ def _ours(text: str, commands: Sequence[str]) -> tuple[int, int] | None:
             return begin, node.end
     for _, begin, event in top["hooks"][1].items if "hooks" in top else ():
         for _, _, group in event.items:
-            if _has(text[group.start : group.end], commands):
+            if _has(text[group.start : group.end], commands[:1]):
                 return group.start, group.end
         if event.kind == "[" and not event.items:
             return begin, event.end
@@ -234,4 +234,6 @@ def _ours(text: str, commands: Sequence[str]) -> tuple[int, int] | None:
 
 
 def _has(text: str, commands: Sequence[str]) -> bool:
-    return any(json.dumps(one, ensure_ascii=False)[1:-1] in text for one in commands)
+    """Return whether a text has one of the commands as a whole word."""
+    words = (re.escape(json.dumps(one, ensure_ascii=False)[1:-1]) for one in commands)
+    return any(re.search(rf"(?<![\w/.-]){one}(?![\w/.-])", text) for one in words)

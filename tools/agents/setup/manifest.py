@@ -1,6 +1,7 @@
 """Where agent programs keep their files, and our record of what an installation changed there.
 
-The record is one JSON file for each program and scope; it makes the installation undoable.
+The record is one JSON file for each program and scope; it makes the installation undoable. It is
+outside the project, so that what came with a clone can't say what an uninstallation removes.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ...base.data_folder import state_folder, state_of
 from ...base.files import AtomicFileWriter, OsFileSystem, make_durable_directory, read_regular_file
 from ..programs.meter import object_of
 
 _MAX_BYTES: Final = 4 * 1024 * 1024
 _VERSION: Final = 1
+_INSTALLED: Final = "installed"
 
 
 class InstallationManifest(NamedTuple):
@@ -114,10 +117,10 @@ class Places(NamedTuple):
 
     def state(self, scope: Scope) -> Path:
         """Return the folder of our manifests and saved files."""
+        environment = {**self.environment, "HOME": str(self.home)}
         if scope is Scope.PROJECT:
-            return self.project / ".agentforge" / "installed"
-        named = self._named("XDG_STATE_HOME") or self.home / ".local" / "state"
-        return named / "agentforge" / "installed"
+            return state_of(self.project, _INSTALLED, environment)
+        return state_folder(environment) / _INSTALLED
 
     def _named(self, variable: str) -> Path | None:
         value = self.environment.get(variable, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -25,7 +26,7 @@ _STATIC: Final = frozenset({".md"})
 
 
 class Commands(NamedTuple):
-    """The commands that the programs call, by absolute paths.
+    """The commands that the programs call: by absolute paths, or by names in a project's files.
 
     Attributes:
         hook: `agentforge-hook`.
@@ -36,6 +37,10 @@ class Commands(NamedTuple):
     hook: Path
     agentforge: Path
     version: str
+
+    def named(self) -> Commands:
+        """Return them as a project's files name them: other machines have them elsewhere."""
+        return self._replace(hook=Path(self.hook.name), agentforge=Path(self.agentforge.name))
 
 
 class Pieces(NamedTuple):
@@ -60,7 +65,7 @@ def pieces_of_claude(places: Places, scope: Scope, commands: Commands) -> Pieces
     """Return the pieces of Claude Code: one plugin folder, which it loads by itself; no setting."""
     root = places.claude(scope) / "skills" / "agentforge"
     files = {root / name: content for name, content in plugin_files(commands).items()}
-    hooks = _hooks(claude_code.EVENTS, f"{_quoted(commands.hook)} {claude_code.NAME}")
+    hooks = _hooks(claude_code.EVENTS, hook_line(commands.hook, claude_code.NAME))
     files[root / "hooks" / "hooks.json"] = f"{json.dumps({'hooks': hooks}, indent=2)}\n".encode()
     trust = (
         "Claude Code loads it once you trust this folder: start `claude` here, and answer what it "
@@ -112,7 +117,7 @@ def pieces_of_gemini(places: Places, scope: Scope, commands: Commands) -> Pieces
             command = Path(name).with_suffix(".toml").name
             files[root / "commands" / "agentforge" / command] = _gemini_command(content)
     extension = plugin_files(commands, "gemini")["gemini-extension.json"]
-    hooks = _gemini_hooks(_quoted(commands.hook))
+    hooks = _gemini_hooks(commands.hook)
     run = (commands.hook, commands.agentforge)
     if is_project:
         members = {"mcpServers": json.loads(extension)["mcpServers"], "hooks": hooks}
@@ -129,12 +134,12 @@ _GEMINI_TRUST: Final = (
 )
 
 
-def _gemini_hooks(hook: str) -> dict[str, list[object]]:
+def _gemini_hooks(hook: Path) -> dict[str, list[object]]:
     """Return the hooks in Gemini CLI's form; its time limits are in milliseconds.
 
     Any exit code but 0 and 1 blocks the turn there, even that of a missing command.
     """
-    command = f"test -x {hook} && {hook} {gemini.NAME} || true"
+    command = _silent_without(hook, gemini.NAME)
     return {
         event: [{"hooks": [{"type": "command", "command": command, "timeout": timeout * 1_000}]}]
         for event in gemini.EVENTS
@@ -204,7 +209,7 @@ def _timeout(event: str) -> int:
 
 def _codex_block(commands: Commands) -> str:
     lines = [BEGIN]
-    hook = json.dumps(f"{_quoted(commands.hook)} {codex.NAME}", ensure_ascii=False)
+    hook = json.dumps(hook_line(commands.hook, codex.NAME), ensure_ascii=False)
     for event in codex.EVENTS:
         lines += [f"[[hooks.{event}]]", f"[[hooks.{event}.hooks]]", 'type = "command"']
         lines += [f"command = {hook}", f"timeout = {_timeout(event)}"]
@@ -218,11 +223,21 @@ def _codex_block(commands: Commands) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _quoted(path: Path) -> str:
-    """Return a path as a word of a shell command line, because the programs run a shell."""
-    import shlex
+def hook_line(hook: Path, program: str) -> str:
+    """Return the shell command line by which a program calls our hook.
 
-    return shlex.quote(str(path))
+    A hook named without its path comes from a project's files; without this package it is silent.
+    """
+    return (
+        f"{shlex.quote(str(hook))} {program}"
+        if hook.is_absolute()
+        else _silent_without(hook, program)
+    )
+
+
+def _silent_without(hook: Path, program: str) -> str:
+    word = shlex.quote(str(hook))
+    return f"command -v {word} >/dev/null && {word} {program} || true"
 
 
 def _inside_json(text: str) -> str:

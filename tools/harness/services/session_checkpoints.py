@@ -35,6 +35,7 @@ from ..views.checkpoints import (
     CheckpointEntry,
     base_snapshot,
     find_checkpoint,
+    first_snapshot,
     last_kept,
     last_return,
     phase_beginning,
@@ -164,7 +165,10 @@ class SessionCheckpoints:
     ) -> TreeChanges:
         """Compare two checkpoints; see `SessionManager.diff`."""
         snapshots = self._require("diff")
-        first = base_snapshot(session) if before is None else self._kept(session, before).snapshot
+        first = None if before is None else self._kept(session, before).snapshot
+        if before is None:
+            is_in_place = snapshots.work_tree(session.session_id) is not None
+            first = first_snapshot(session) if is_in_place else base_snapshot(session)
         second = None if after is None else self._kept(session, after).snapshot
         if after is None and not snapshots.is_here(session.session_id):
             second = last_kept(session).snapshot
@@ -221,10 +225,19 @@ class SessionCheckpoints:
         left = snapshots.take(session.session_id, "before going back")
         if left.unkept is not None:
             raise WorkspaceNotKept(session.session_id, reason=left.unkept)
+        is_new = left.snapshot is not None and left.snapshot not in snapshots_of(session)
+        saved = CheckpointTaken(snapshot=left.snapshot)
+        if snapshots.work_tree(session.session_id) is not None:
+            # Nobody prepares a person's folder: what is in it is recorded before it is touched, and
+            # the session is back once the files are.
+            if is_new:
+                with self._changes.changing(session):
+                    session.add_event(saved, details="before going back", now=self._clock())
+            snapshots.bring_back(session.session_id, event.snapshot)
+            is_new = False
         with self._changes.changing(session):
-            if left.snapshot is not None and left.snapshot not in snapshots_of(session):
-                kept = CheckpointTaken(snapshot=left.snapshot)
-                session.add_event(kept, details="before going back", now=self._clock())
+            if is_new:
+                session.add_event(saved, details="before going back", now=self._clock())
             session.go_back(event, phase=phase, now=self._clock())
         self.prepare(session)
 

@@ -210,6 +210,11 @@ def base_snapshot(session: SessionContext) -> str | None:
     return found[-1] if found else None
 
 
+def first_snapshot(session: SessionContext) -> str | None:
+    """Return the session's first snapshot, or None."""
+    return next((one.snapshot for one in checkpoints(session) if one.snapshot), None)
+
+
 def last_kept(session: SessionContext) -> SnapshotTaken:
     """Return the result of the last snapshot, taken or failed."""
     for position in reversed(range(len(session.history))):

@@ -38,6 +38,7 @@ from ..errors import NotARepository, RepositoryError, SnapshotRefused
 from ..git.git_command import Git, GitOutput
 from ..git.git_objects import ObjectFiles
 from ..git.git_repositories import OwnRepository
+from .workspace_scan import FileChoice
 
 BASE_REF: Final = "refs/base"
 LATEST_REF: Final = "refs/latest"
@@ -115,6 +116,7 @@ class SnapshotRepository:
         token: Returns random texts for hidden names.
         lock_timeout_s: How long to wait for another process that works in it, in seconds.
         foreign: Whether it is of a session that is not this person's: it may name nothing outside.
+        choice: Chooses the workspace's files that are stored; all of them if None.
     """
 
     directory: Path
@@ -124,6 +126,7 @@ class SnapshotRepository:
     token: Callable[[], str] = field(default=random_token, kw_only=True, eq=False)
     lock_timeout_s: float = field(default=60.0, kw_only=True)
     foreign: bool = field(default=False, kw_only=True)
+    choice: FileChoice | None = field(default=None, kw_only=True, eq=False)
 
     @property
     def exists(self) -> bool:

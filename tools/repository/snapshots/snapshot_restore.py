@@ -85,7 +85,7 @@ def _restore_differences(locked: LockedRepository, fd: int, state: WorkspaceStat
         changes = dict(zip(listed[1::2], listed[::2], strict=True))
         if len(changes) * _LITTLE > found.count:
             return False
-        _clear(fs, fd, [path for path, kind in changes.items() if kind != b"A"], found.empty)
+        clear_files(fs, fd, [path for path, kind in changes.items() if kind != b"A"], found.empty)
         wanted = [path for path, kind in changes.items() if kind != b"D"]
         if wanted:
             locked.git("read-tree", state.tree)
@@ -96,7 +96,7 @@ def _restore_differences(locked: LockedRepository, fd: int, state: WorkspaceStat
     return True
 
 
-def _clear(fs: FileSystem, fd: int, files: Sequence[bytes], empty: Sequence[bytes]) -> None:
+def clear_files(fs: FileSystem, fd: int, files: Sequence[bytes], empty: Sequence[bytes]) -> None:
     """Remove files, and folders that are empty already or become so."""
     for path in files:
         *above, name = _parts(path)

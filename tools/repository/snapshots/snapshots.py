@@ -26,6 +26,7 @@ from ...base.errors import ErrorKind, reason_of
 from ...base.files.trees import TreeChanges
 from ..errors import GitFailed, RepositoryError, SnapshotRefused
 from ..git.git_objects import COMMIT, TREE, commit_content, sync_refs, write_refs
+from .chosen_files import bring_to
 from .manifest import WorkspaceManifest
 from .snapshot_packs import (
     NewPack,
@@ -46,7 +47,7 @@ from .snapshot_repository import (
     NoSnapshots,
     SnapshotRepository,
 )
-from .snapshot_restore import restore_in_place, restore_to
+from .snapshot_restore import RestoreFailed, restore_in_place, restore_to
 from .tree_changes import changes_between
 from .workspace_index import LookedAt, WorkspaceState, forget, look_at, write_state
 from .workspace_scan import ScanLimits
@@ -336,14 +337,23 @@ class Snapshots:
         """Restore the workspace to a snapshot, file by file.
 
         A kill leaves it in between; the same call then completes it. Nothing may work in the
-        workspace meanwhile.
+        workspace meanwhile. In a person's work tree only files that the snapshots have are touched;
+        save its present state before.
 
         Raises:
             SnapshotMissing: There is no such snapshot; nothing was changed.
+            SnapshotRefused: The work tree holds what can't be stored; nothing was changed.
             RestoreFailed: Something in the workspace can't be replaced.
         """
         with self.repository.locked() as locked:
-            restore_in_place(locked, self._read(locked, [_checked(snapshot)])[0].state)
+            state = self._read(locked, [_checked(snapshot)])[0].state
+            if self.repository.choice is None:
+                restore_in_place(locked, state)
+                return
+            looked = self._look(locked)
+            if looked is None:
+                raise RestoreFailed(self.repository.workspace, "the folder is missing")
+            bring_to(locked, write_state(locked, looked).state, state)
 
     def export(self, snapshot: str, folder: Path) -> None:
         """Write a snapshot as a new folder, which appears complete.

@@ -15,13 +15,13 @@ from attrs import frozen
 from ...base.files.filesystem import close_reader
 from ..errors import GitFailed, SnapshotRefused, printable
 from ..git.git_command import joined
-from .folder_look import FolderLook, differing
+from .folder_look import SIZE, FolderLook, differing
 from .manifest import WorkspaceManifest
 from .small_change import Change, write_small_change
-from .snapshot_repository import LockedRepository
+from .snapshot_repository import LockedRepository, SnapshotRepository
 from .workspace_memory import FILE as MEMORY
 from .workspace_memory import WorkspaceMemory, read_memory, write_memory
-from .workspace_scan import ScanLimits, WorkspaceScan, scan_workspace
+from .workspace_scan import ScanLimits, TooMuchAtOnce, WorkspaceScan, scan_workspace
 
 _MANY: Final = 500
 """The number of files from which they are put into one pack, instead of a file each."""
@@ -31,6 +31,8 @@ _PACKED: Final = {
 }
 _GITLINK: Final = b"160000"
 _NAMED: Final = 10
+_BYTES_EACH: Final = 16 << 10
+"""How many bytes one call may store for each file that it may store."""
 _NOTHING: Final[Mapping[bytes, FolderLook]] = {}
 
 
@@ -76,7 +78,12 @@ def look_at(locked: LockedRepository, limits: ScanLimits) -> LookedAt | None:
         memory = read_memory(repository.directory / MEMORY, limits.in_order())
         known = _NOTHING if memory is None else memory.looks
         found = scan_workspace(
-            repository.fs, fd, workspace=repository.workspace, limits=limits, known=known
+            repository.fs,
+            fd,
+            workspace=repository.workspace,
+            limits=limits,
+            known=known,
+            choice=repository.choice,
         )
         return LookedAt(found, memory)
     finally:
@@ -115,6 +122,7 @@ def write_state(locked: LockedRepository, looked: LookedAt) -> Written:
     known = _NOTHING if memory is None else memory.looks
     changed, removed = differing(found.looks, known)
     tree = None if memory is None else memory.tree
+    _require_little(locked.repository, found, changed)
     if tree is None or changed or removed:
         written = None
         if tree is not None or not locked.repository.has_alternates:
@@ -127,6 +135,22 @@ def write_state(locked: LockedRepository, looked: LookedAt) -> Written:
         remember(locked, found, state.tree, state.manifest.encode(), known)
 
     return Written(state, keep)
+
+
+def _require_little(
+    repository: SnapshotRepository, found: WorkspaceScan, changed: Mapping[bytes, Sequence[bytes]]
+) -> None:
+    """Refuse a change that is larger than the repository's choice allows for one call."""
+    most = None if repository.choice is None else repository.choice.at_once
+    if most is None:
+        return
+    files = total = 0
+    for path, names in changed.items():
+        files += len(names)
+        sizes = found.looks[path].by_name() if names else {}
+        total += sum(sizes[name][SIZE] for name in names)
+    if files > most or total > most * _BYTES_EACH:
+        raise TooMuchAtOnce(repository.workspace, ["too much has changed for one call"])
 
 
 def remember(

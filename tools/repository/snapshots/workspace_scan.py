@@ -7,10 +7,10 @@ import os
 import stat
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from attrs import Factory, astuple, define, evolve, frozen
 
@@ -34,6 +34,8 @@ from .manifest import MODE_BITS, WorkspaceManifest, common_modes, kind_of_file
 _FAULTS_NAMED: Final = 20
 _MOVED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _ATTRIBUTES: Final = b".gitattributes"
+_REPOSITORY: Final = b".git"
+_RULES: Final = b".gitignore"
 _TYPE: Final = 0o170000
 _KEPT: Final = frozenset({stat.S_IFREG, stat.S_IFLNK})
 _SPECIAL: Final = {
@@ -67,6 +69,27 @@ class ScanLimits:
     def in_order(self) -> tuple[int, ...]:
         """Return the limits in the order of `WorkspaceScan.measures`."""
         return astuple(self)
+
+
+class FileChoice(Protocol):
+    """Chooses the entries of a person's work tree that are stored.
+
+    Pipes, sockets, devices, too large files and nested repositories are then left out, not refused,
+    and a changed `.gitignore` has the folders below it listed again.
+    """
+
+    @property
+    def at_once(self) -> int | None:
+        """The most entries to list again, and files to store, in one call; any number if None."""
+        ...
+
+    def of(self, fs: FileSystem, root_fd: int, path: Path) -> Callable[[bytes, bool], bool]:
+        """Return a test of an entry's path, and of whether it is a folder: is it left out?"""
+        ...
+
+
+class TooMuchAtOnce(SnapshotRefused):
+    """More has changed than one call may store; nothing was stored."""
 
 
 @define
@@ -151,6 +174,13 @@ def _files_of(look: FolderLook) -> Iterator[tuple[bytes, int]]:
     return ((path, mode) for path, mode in look.modes() if is_file(mode))
 
 
+def _rules_in(look: FolderLook | None) -> object:
+    """Return the status of a folder's `.gitignore`; None if it has none."""
+    if look is None or _RULES not in look.names or _RULES not in (names := look.file_names()):
+        return None
+    return look.numbers[names.index(_RULES) :: look.count]
+
+
 def is_left_out(name: bytes, mode: int) -> bool:
     """Return whether git refuses a name: `.git` in any spelling, or a link called `.gitmodules`."""
     folded = name.lower()
@@ -164,6 +194,7 @@ def scan_workspace(
     workspace: Path,
     limits: ScanLimits | None = None,
     known: Mapping[bytes, FolderLook] | None = None,
+    choice: FileChoice | None = None,
 ) -> WorkspaceScan:
     """Look at a workspace's whole content; no link is followed, nothing is opened but folders.
 
@@ -176,14 +207,21 @@ def scan_workspace(
         limits: The limits of its content.
         known: The look before, within the same limits: a folder that is unchanged since is not
             listed again.
+        choice: Chooses the entries that are stored; all if None.
 
     Raises:
         SnapshotRefused: It holds a pipe, a socket or a device, or more than is allowed.
+        TooMuchAtOnce: More entries have to be listed again than the choice allows.
         OSError: It can't be read.
     """
     scanner = _Scanner(fs, limits if limits is not None else ScanLimits(), known or {})
+    if choice is not None:
+        scanner.leaves_out = choice.of(fs, root_fd, workspace)
+        scanner.most_listed = choice.at_once
     with suppress(_ScanStopped):
         scanner.look(root_fd, b"", 0)
+    if scanner.is_too_much:
+        raise TooMuchAtOnce(workspace, ["too much has changed for one call"])
     if scanner.faults:
         raise SnapshotRefused(workspace, scanner.faults[:_FAULTS_NAMED])
     scanner.found.same = scanner.others == 0 and len(scanner.found.looks) == len(known or ())
@@ -207,17 +245,31 @@ class _Scanner:
         self.others = 0
         """The number of folders that differ from the known ones."""
         self.faults: list[str] = []
+        self.leaves_out: Callable[[bytes, bool], bool] | None = None
+        self.most_listed: int | None = None
+        self.is_too_much = False
+        self._relisted = 0
 
-    def look(self, fd: int, path: bytes, depth: int) -> bool:
+    def look(self, fd: int, path: bytes, depth: int, *, by_new_rules: bool = False) -> bool:
         """Look at a folder's content; return whether any of it is stored."""
         status = self._fs.fstat(fd)
         mark = mark_of(status)  # before its names: what changes them meanwhile changes it, too
         known = self._known.get(path)
         look = None
-        if known is not None and known.mark == mark and known.mode == status.st_mode:
+        if (
+            known is not None
+            and known.mark == mark
+            and known.mode == status.st_mode
+            and not by_new_rules
+            and not (known.left_out and self.leaves_out is not None)  # these may have shrunk
+        ):
             look = self._again(fd, known)
+        if self.leaves_out is not None and look is not known and not by_new_rules:
+            by_new_rules = look is not None and _rules_in(look) != _rules_in(known)
+            look = None if by_new_rules else look
         if look is None:
             look = self._listed(fd, path, mark, status.st_mode)
+            by_new_rules = by_new_rules or _rules_in(look) != _rules_in(known)
         if look is not known:
             self.others += 1
         self.found.looks[path] = look
@@ -225,7 +277,7 @@ class _Scanner:
         if self.found.size_bytes > self._limits.max_bytes:
             self._stop(f"its files hold more than {self._limits.max_bytes:,} bytes")
         for name in look.below:
-            self._enter(fd, name, look.prefix + name, depth + 1)
+            self._enter(fd, name, look.prefix + name, depth + 1, by_new_rules=by_new_rules)
         return bool(look.numbers or look.below)
 
     def _again(self, fd: int, known: FolderLook) -> FolderLook | None:
@@ -238,6 +290,9 @@ class _Scanner:
         look = evolve(known, numbers=numbers)
         if not all(number >> MODE_SHIFT & _TYPE in _KEPT for number in look.column(MODE)):
             return None
+        most = self._limits.max_file_bytes
+        if self.leaves_out is not None and max(look.column(SIZE), default=0) > most:
+            return None
         self._count(known.count + len(known.below) + len(known.left_out))
         for name, size in zip(names, look.column(SIZE), strict=True):
             self._check_size(known.prefix + name, name, size)
@@ -247,17 +302,25 @@ class _Scanner:
         """Look at a folder from the beginning."""
         entries = self._fs.listdir(fd)
         self._count(len(entries))
+        self._relisted += len(entries)
+        if self.most_listed is not None and self._relisted > self.most_listed:
+            self.is_too_much = True
+            raise _ScanStopped
         names = os.fsencode("\0".join(entries)).split(b"\0") if entries else []
         numbers = looks_of(self._fs, fd, names)
         count = len(names)
         modes = [number >> MODE_SHIFT for number in numbers[MODE * count :]]
         prefix = path + b"/" if path else b""
+        if self.leaves_out is not None and path and _REPOSITORY in names:  # another repository
+            return FolderLook(path, mode, mark, b"", array("Q"), left_out=(_REPOSITORY,))
         kept, below, left_out = [], [], []
         for at, (name, file_mode) in enumerate(zip(names, modes, strict=True)):
             if not file_mode:
                 continue  # it has disappeared
             size = numbers[SIZE * count + at]
-            if is_left_out(name, file_mode):
+            if self._is_not_chosen(prefix + name, file_mode):
+                continue
+            if is_left_out(name, file_mode) or self._is_unfit(name, file_mode, size):
                 left_out.append(name)
             elif self._may_be_kept(prefix + name, name, file_mode, size):
                 if stat.S_ISDIR(file_mode):
@@ -273,6 +336,20 @@ class _Scanner:
         rest = (longest, tuple(below), tuple(left_out))
         return FolderLook(path, mode, mark, b"\0".join(names), numbers, *rest)
 
+    def _is_not_chosen(self, path: bytes, mode: int) -> bool:
+        is_rules = path.endswith(_RULES) and path.rpartition(b"/")[2] == _RULES
+        if self.leaves_out is None or (is_rules and mode & _TYPE in _KEPT):
+            return False  # a change of the rules has to be seen
+        return self.leaves_out(path, stat.S_ISDIR(mode))
+
+    def _is_unfit(self, name: bytes, mode: int, size: int) -> bool:
+        """Return whether an entry of a person's work tree is left out, where others are refused."""
+        if self.leaves_out is None or name == _ATTRIBUTES:  # git would read these
+            return False
+        kind = mode & _TYPE
+        is_large = kind == stat.S_IFREG and size > self._limits.max_file_bytes
+        return is_large or kind in _SPECIAL
+
     def _may_be_kept(self, path: bytes, name: bytes, mode: int, size: int) -> bool:
         """Return whether an entry is stored or entered; add a fault if it must not be."""
         limits = self._limits
@@ -287,7 +364,9 @@ class _Scanner:
             return False
         return True
 
-    def _enter(self, parent_fd: int, name: bytes, path: bytes, depth: int) -> None:
+    def _enter(
+        self, parent_fd: int, name: bytes, path: bytes, depth: int, *, by_new_rules: bool
+    ) -> None:
         if depth > self._limits.max_depth:
             self._stop(f"folders are nested deeper than {self._limits.max_depth}")
         try:
@@ -297,7 +376,7 @@ class _Scanner:
                 self._fault(path, f"it can't be read ({error.strerror})")
             return
         try:
-            if not self.look(fd, path, depth):
+            if not self.look(fd, path, depth, by_new_rules=by_new_rules):
                 self.found.empty.append(path)
         finally:
             close_reader(self._fs, fd)

@@ -19,6 +19,7 @@ from typing import Final
 
 from attrs import define, field
 
+from ...agents.hooks.work_tree import WorkTree, first_sentence, noted_work_tree
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
 from ...base.event_log import get_logger
@@ -96,6 +97,9 @@ class SessionSnapshots:
     def of(self, session_id: str) -> Snapshots:
         """Return the snapshots of a session; there may be none."""
         directory = self._store.session_directory(session_id)
+        tree = self.work_tree(session_id)
+        if tree is not None:
+            return WorkTree(tree, directory).snapshots(wait_s=self._lock_timeout_s)
         workspace = self._store.workspace_path(session_id)
         return self._in(session_id, directory / SNAPSHOTS, workspace)
 
@@ -178,6 +182,11 @@ class SessionSnapshots:
         with base_files(base, base.user_repository(self._git)) as folder:
             yield folder, f"{base.work_tree} at {base.revision} ({base.commit[:12]}){also}"
 
+    def work_tree(self, session_id: str) -> Path | None:
+        """Return the person's folder that the session works in; see the port."""
+        found = noted_work_tree(self._store.session_directory(session_id))
+        return found if found is not None and self._store.is_own(session_id) else None
+
     @property
     def travels(self) -> bool:
         """Whether several machines work in the workspaces; see the port."""
@@ -203,7 +212,7 @@ class SessionSnapshots:
             RestoreFailed: A file in the folder can't be replaced.
         """
         packs = self._packs
-        if packs is None:
+        if packs is None or self.work_tree(session_id) is not None:
             return
         make_durable_directory(self._fs, self._store.session_directory(session_id))
         place = packs.index.place(session_id)
@@ -311,6 +320,8 @@ class SessionSnapshots:
             RestoreFailed: A file in the workspace can't be replaced.
         """
         snapshots = self.of(session_id)
+        if snapshots.repository.choice is not None:
+            return  # a person's folder, which `bring_back` alone changes
         with suppress(FileNotFoundError, ValueError):
             if int((snapshots.repository.directory / _MARK).read_text()) >= mark:
                 return
@@ -318,6 +329,10 @@ class SessionSnapshots:
             self._take_over(session_id, snapshots, snapshot, parent_id, more)
         snapshots.restore(snapshot)
         self._write_mark(snapshots, mark)
+
+    def bring_back(self, session_id: str, snapshot: str) -> None:
+        """Bring the session's work tree to a snapshot; see the port."""
+        self.of(session_id).restore(snapshot)
 
     def _write_mark(self, snapshots: Snapshots, mark: int) -> None:
         with AtomicFileWriter(snapshots.repository.directory / _MARK, fs=self._fs) as file:
@@ -372,9 +387,9 @@ class SessionSnapshots:
             ObjectStoreError: Other machines need the workspace, and the object store does not
                 answer.
         """
-        if not self._store.workspace_path(session_id).is_dir():
-            return SnapshotTaken()
         snapshots = self.of(session_id)
+        if not snapshots.repository.workspace.is_dir():
+            return SnapshotTaken()
         try:
             snapshots.repository.make()
             taken = snapshots.take(label)
@@ -404,7 +419,7 @@ class SessionSnapshots:
     def _unkept(self, session_id: str, error: Exception) -> SnapshotTaken:
         log = _log.info if isinstance(error, GitUnavailable) else _log.warning
         log("snapshot.not_taken", session_id=session_id, error=str(error))
-        return SnapshotTaken(unkept=_first_sentence(str(error)))
+        return SnapshotTaken(unkept=first_sentence(error))
 
     def require(self, session_id: str, snapshot: str) -> None:
         """Raise unless a snapshot exists.
@@ -573,8 +588,3 @@ def _in_trash(base: Path) -> set[str]:
     except (AgentForgeError, DurableError, OSError) as error:
         _log.warning("snapshot.trash_unreadable", base=str(base), error=str(error))
         return {session_id for _, session_id in _notes(base / KEPT_FOLDER)}
-
-
-def _first_sentence(text: str) -> str:
-    """Return an error's first sentence for the history, in which its advice would come too late."""
-    return text.split(". ", 1)[0][:500].encode("utf-8", "backslashreplace").decode()

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -21,25 +21,9 @@ from ...base.files import FileSystem, ReadError, read_regular_file
 from ...base.files.filesystem import DIRECTORY_FLAGS, close_reader
 from ...base.files.safe_path import directory_beneath
 from ...base.files.trees import Entry, walk_tree
-from ...base.path_pattern import matches, names_any
+from ...base.settings.ignored_files import NEVER, FolderRules, looks_secret
 from ..names import path_problem
 
-_MAX_RULES: Final = 2000
-_MAX_RULE_CHARS: Final = 500
-_NAMES: Final = (
-    *(".env", ".env.*", "*.env", ".envrc", ".netrc", "_netrc", ".npmrc", ".yarnrc", ".yarnrc.yml"),
-    *(".pypirc", ".pgpass", ".my.cnf", ".htpasswd", ".git-credentials", ".dockercfg", ".boto"),
-    *("*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore", "*.kdbx", "*.ppk", "*.asc"),
-    *("*.gpg", "*.tfvars", "*.tfvars.json", "*.tfstate", "*.tfstate.*", "*.ovpn", "*.jwk"),
-    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "credentials", "credentials.*"),
-    *("*_credentials.*", "*-credentials.*", "secret", "secrets", "secret.*", "secrets.*"),
-    *("*.secret", "*.secrets", "*_secret.*", "*_secrets.*", "client_secret*.json", "kubeconfig"),
-    *("service-account*.json", "service_account*.json", ".vault_pass*", "*.token", "auth.json"),
-)
-_HARMLESS: Final = (".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub")
-_FOLDERS: Final = frozenset(
-    {".aws", ".azure", ".docker", ".gcloud", ".gnupg", ".kube", ".ssh", "secrets", ".secrets"}
-)
 _KEY: Final = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 MAX_FILE_BYTES: Final = 512 * 1024
 """The largest file that is read, in bytes."""
@@ -47,62 +31,6 @@ MAX_ENTRIES: Final = 50_000
 """The most entries that a walk visits."""
 LINK: Final = "is a symbolic link, which is not followed"
 _MAX_DEPTH: Final = 32
-_MAX_IGNORE_BYTES: Final = 64 * 1024
-_NEVER: Final = frozenset(
-    {
-        *(".git", ".hg", ".svn", ".agentforge", "node_modules", ".venv", "venv", "__pycache__"),
-        *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".tox", ".nox", ".eggs"),
-        *(".idea", ".vscode", ".ds_store"),
-    }
-)
-
-
-@frozen
-class _IgnoreRule:
-    pattern: str
-    negated: bool
-    directories: bool
-    anchored: bool
-
-
-class IgnoreRules:
-    """The rules of one .gitignore, for paths relative to its folder."""
-
-    def __init__(self, text: str) -> None:
-        self._rules = [
-            rule for line in text.splitlines()[:_MAX_RULES] if (rule := _rule(line)) is not None
-        ]
-
-    def judge(self, path: str, *, is_directory: bool) -> bool | None:
-        """Return whether a path is ignored; None if no rule matches it."""
-        name = path.rpartition("/")[2]
-        for rule in reversed(self._rules):
-            if rule.directories and not is_directory:
-                continue
-            if matches(rule.pattern, path if rule.anchored else name):
-                return not rule.negated
-        return None
-
-
-def _rule(line: str) -> _IgnoreRule | None:
-    text = line.rstrip()
-    if not text or text.startswith("#") or len(text) > _MAX_RULE_CHARS:
-        return None
-    negated = text.startswith("!")
-    text = text.removeprefix("!")
-    directories = text.endswith("/")
-    text = text.rstrip("/")
-    anchored = "/" in text
-    pattern = text.removeprefix("/")
-    return _IgnoreRule(pattern, negated, directories, anchored) if pattern else None
-
-
-def looks_secret(path: str) -> bool:
-    """Return whether a path looks like that of a secret, by its name or a folder above."""
-    *folders, name = path.lower().split("/")
-    if not _FOLDERS.isdisjoint(folders):
-        return True
-    return names_any(_NAMES, name) and not names_any(_HARMLESS, name)
 
 
 def holds_private_key(data: bytes) -> bool:
@@ -145,7 +73,11 @@ class ContextFolder:
     fd: int
     path: Path
     max_entries: int = MAX_ENTRIES
-    _rules: dict[tuple[str, ...], IgnoreRules] = field(factory=dict, init=False, repr=False)
+    _rules: FolderRules = field(init=False, repr=False)
+
+    @_rules.default
+    def _no_rules_yet(self) -> FolderRules:
+        return FolderRules(fs=self.fs, fd=self.fd, path=self.path)
 
     def list(self) -> ContextListing:
         """Walk the folder and return its files.
@@ -181,7 +113,7 @@ class ContextFolder:
         """Return whether a file of this path is ignored, by its own rule or a folder's."""
         names = tuple(path.split("/"))
         return any(
-            name.lower() in _NEVER or self._judged(names[: depth + 1], depth + 1 < len(names))
+            name.lower() in NEVER or self._rules.judged(names[: depth + 1], depth + 1 < len(names))
             for depth, name in enumerate(names)
         )
 
@@ -189,44 +121,10 @@ class ContextFolder:
         return len(entry.names) <= _MAX_DEPTH and not self._is_ignored(entry)
 
     def _is_ignored(self, entry: Entry) -> bool:
-        if entry.name.lower() in _NEVER:
+        if entry.name.lower() in NEVER:
             return True
-        self._read_rules(entry.names[:-1], entry.directory_fd)
-        return self._judged(entry.names, entry.is_directory)
-
-    def _judged(self, names: tuple[str, ...], is_directory: bool) -> bool:
-        """Return whether the rules of the folders above a path ignore it."""
-        ignored: bool | None = None
-        for depth in range(len(names)):
-            rules = self._rules_in(names[:depth])
-            judged = rules.judge("/".join(names[depth:]), is_directory=is_directory)
-            ignored = ignored if judged is None else judged
-        return bool(ignored)
-
-    def _rules_in(self, above: tuple[str, ...]) -> IgnoreRules:
-        if above not in self._rules:
-            with (
-                suppress(OSError),  # a missing folder has no rules
-                directory_beneath(self.fs, self.fd, above) as directory_fd,
-            ):
-                self._read_rules(above, directory_fd)
-        return self._rules.setdefault(above, IgnoreRules(""))
-
-    def _read_rules(self, above: tuple[str, ...], directory_fd: int) -> None:
-        """Read a folder's .gitignore, once."""
-        if above in self._rules:
-            return
-        try:
-            data = read_regular_file(
-                self.fs,
-                ".gitignore",
-                path=self.path.joinpath(*above, ".gitignore"),
-                max_bytes=_MAX_IGNORE_BYTES,
-                directory_fd=directory_fd,
-            )
-        except ReadError:
-            data = None
-        self._rules[above] = IgnoreRules((data or b"").decode("utf-8", "replace"))
+        self._rules.read(entry.names[:-1], entry.directory_fd)
+        return self._rules.judged(entry.names, entry.is_directory)
 
     def text(self, path: str, *, named: bool) -> str:
         """Return a file's text.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 from attrs import asdict, frozen
@@ -99,6 +101,7 @@ def list_sessions(
     }
     foreign = {one.session_id for one in found if not manager.store.is_own(one.session_id)}
     _say_what_was_brought(cli)
+    _say_of_codex(cli)
 
     def document() -> dict[str, Any]:
         rows = [
@@ -144,6 +147,22 @@ def _say_what_was_brought(cli: Cli) -> None:
             f"{counted(count, 'session')} came with this repository, in {brought.where}: "
             f"`agentforge --base {brought.where} list` lists them, `agentforge session adopt ID` "
             "shows one and makes it yours"
+        )
+
+
+def _say_of_codex(cli: Cli) -> None:
+    """Remark that Codex does not call the installed hooks: it says nothing itself."""
+    from .....agents.setup.manifest import Places, Scope
+
+    places = Places(Path.home(), Path.cwd(), os.environ)
+    if not any((places.state(one) / "codex.json").exists() for one in Scope):
+        return
+    from .....agents.setup.health import codex_lacks_review
+
+    if codex_lacks_review(places):
+        cli.output.remark(
+            "Codex records nothing: you have not reviewed all hooks of agentforge there. Start "
+            "codex, enter /hooks, and trust them; `agentforge doctor` checks it"
         )
 
 

@@ -9,11 +9,14 @@ from pathlib import Path
 import typer
 from attrs import asdict
 
+from .....agents.programs.registry import PROGRAMS, find_program
 from .....agents.setup import installation
+from .....agents.setup.health import find_command, installed_programs
 from .....agents.setup.installation import Step, manifest_path, own_commands
 from .....agents.setup.manifest import Places, Scope, read_manifest
 from .....agents.setup.pieces import PIECES
 from ....hook import main as hook_main
+from ...checks.agent_program_checks import session_prospect
 from ...context import Cli
 from ...options import argument, flag, misuse, option
 from ...output.documents import selected
@@ -69,7 +72,7 @@ def doctor(cli: Cli) -> None:
 
 def install(
     cli: Cli,
-    program: str = argument("PROGRAM"),
+    program: str | None = argument("PROGRAM", default=None),
     scope: Scope = option("--scope <user|project>", default=Scope.USER, show_default=True),
     remove: bool = flag("--remove"),
     dry_run: bool = flag("--dry-run"),
@@ -78,26 +81,35 @@ def install(
 
     Files of yours keep every byte of theirs; what is put there is remembered, so that --remove
     takes it away exactly, with a copy of each of ours that you changed. Sessions stay. No decision
-    about trust is made for you.
+    about trust is made for you. Files of a project name our commands without a path, so that they
+    work in a clone elsewhere, or do nothing.
 
     Args:
-        program: claude-code, codex, gemini or opencode.
+        program: claude-code, codex, gemini or opencode. Without one, nothing is installed: the
+            programs that are here are listed.
         scope: Whose conversations: of this user, or of this project alone.
         remove: Take out what install put there, and nothing else.
         dry_run: Only show what would be changed.
     """
-    if program not in PIECES:
-        raise misuse("PROGRAM", f"expected {', '.join(PIECES)}, got {program!r}")
     places = Places(Path.home(), Path.cwd(), os.environ)
+    if program is None and not remove:
+        _list_programs(cli, places)
+        return
+    if program is None or program not in PIECES:
+        raise misuse("PROGRAM", f"expected {', '.join(PIECES)}, got {program or 'none'}")
     file = manifest_path(places, program, scope)
     manifest = read_manifest(file)
     steps: list[Step] = []
-    next_step = None
+    next_step = prospect = None
     if not remove:
-        pieces = PIECES[program](places, scope, own_commands(sys.argv[0]))
+        commands = own_commands(sys.argv[0])
+        pieces = PIECES[program](
+            places, scope, commands if scope is Scope.USER else commands.named()
+        )
         steps, next_step = installation.plan_install(pieces, manifest), pieces.next_step
         if not dry_run:
             installation.install(pieces, steps, file)
+            prospect = session_prospect(places.project, places.environment)
     elif manifest is not None:
         steps = installation.plan_uninstall(manifest, file.parent / f"{program}-kept")
         if not dry_run:
@@ -109,6 +121,7 @@ def install(
         "changed": bool(steps) and not dry_run,
         "files": [selected(one, "change path kept") for one in steps],
         "next": next_step,
+        "at_next_prompt": None if prospect is None else prospect.message,
     }
     if cli.output.wrote(document):
         return
@@ -120,6 +133,25 @@ def install(
         cli.output.line(f"Nothing {'would change' if dry_run else 'was changed'}.")
     if next_step is not None and not dry_run:
         cli.output.line(f"Next: {next_step}")
+    if prospect is not None:
+        advice = "" if prospect.advice is None else f" {prospect.advice}"
+        cli.output.line(f"Then, in {places.project}: {prospect.message}.{advice}")
+
+
+def _list_programs(cli: Cli, places: Places) -> None:
+    """Show which agent programs are on this machine, and which have our pieces."""
+    installed = installed_programs(places)
+    names = ("program", "path", "installed")
+    rows: list[tuple[str, str | None, list[str]]] = []
+    for program in filter(None, map(find_program, PROGRAMS)):
+        path = find_command(program.COMMAND, places.environment)
+        scopes = [one.scope.value for one in installed if one.program == program.NAME]
+        rows.append((program.NAME, None if path is None else str(path), scopes))
+    if cli.output.wrote({"programs": [dict(zip(names, one, strict=True)) for one in rows]}):
+        return
+    shown = ((one, path or "not on the path", ", ".join(to) or "no") for one, path, to in rows)
+    cli.output.table("PROGRAM", "FOUND", "SESSIONS", rows=shown)
+    cli.output.line("To put sessions into one: agentforge install PROGRAM")
 
 
 def hook(program: str = argument("PROGRAM")) -> None:

@@ -1,0 +1,252 @@
+"""The files of an agent's session: what is stored when, and what stays out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from agentforge_sessions.agents.hooks.handler import handle
+from agentforge_sessions.agents.hooks.session_place import SessionPlace
+from agentforge_sessions.agents.hooks.work_tree import changed_files, noted_work_tree
+from agentforge_sessions.fleet import stores
+from agentforge_sessions.harness.views.checkpoints import checkpoints
+from agentforge_sessions.wiring.bootstrap import open_snapshots
+from tests.support.agent_conversations import Conversation, Project
+from tests.support.person import persons_folders
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project(tmp_path / "project")
+    subprocess.run(["git", "init", "-q", made.folder], check=True)
+    return made
+
+
+@pytest.fixture
+def talk(project: Project) -> Conversation:
+    return Conversation(project)
+
+
+@pytest.fixture
+def begun(project: Project, talk: Conversation) -> str:
+    """A session, in which the conversation has begun; its id."""
+    session_id = project.begin()
+    talk.start()
+    return session_id
+
+
+def stored(project: Project, session_id: str, at: int = -1) -> dict[str, bytes]:
+    """Return the files of a checkpoint of a session, by path."""
+    snapshot = checkpoints(project.session(session_id))[at].snapshot
+    assert snapshot is not None
+    snapshots = open_snapshots(project.store).of(session_id)
+    folder = project.folder.parent / f"export-{len(os.listdir(project.folder.parent))}"
+    snapshots.export(snapshot, folder)
+    return {
+        os.path.relpath(os.path.join(above, name), folder): Path(above, name).read_bytes()
+        for above, _, names in os.walk(folder)
+        for name in names
+    }
+
+
+def turn(talk: Conversation, path: str, text: str) -> None:
+    """Have the agent write a file in a turn."""
+    talk.prompt(f"Write {path}")
+    file = talk.project.folder / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    talk.hook("Stop", last_assistant_message="Written.")
+
+
+def test_a_turn_has_its_files_before_and_after_in_the_same_saves(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    (project.folder / "a.txt").write_text("before\n")
+    turn(talk, "a.txt", "after\n")
+    assert project.actions(begun)[-4:] == [
+        *("checkpoint", "agent_prompted", "agent_turn_ended", "checkpoint"),
+    ]
+    assert stored(project, begun, 0) == {"a.txt": b"before\n"}
+    assert stored(project, begun, 1) == {"a.txt": b"after\n"}
+    assert noted_work_tree(project.store.session_directory(begun)) == project.folder
+
+
+def test_unchanged_files_make_no_checkpoint(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    turn(talk, "a.txt", "a\n")
+    count = len(checkpoints(project.session(begun)))
+    for _ in range(3):
+        talk.prompt("Explain it")
+        talk.hook("Stop", last_assistant_message="It is a.")
+    assert len(checkpoints(project.session(begun))) == count
+
+
+def test_what_git_ignores_and_what_looks_secret_stays_out(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    folder = project.folder
+    for path in ("dist/out.js", "node_modules/x/i.js", "sub/skip.log", "sub/keep.log", "src/a.py"):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(path)
+    (folder / ".env").write_text("TOKEN=1")
+    (folder / "id_rsa").write_text("key")
+    (folder / ".ssh").mkdir()
+    (folder / ".ssh" / "config").write_text("Host")
+    (folder / ".gitignore").write_text("dist/\n*.log\n")
+    (folder / "sub" / ".gitignore").write_text("!keep.log\n")
+    subprocess.run(["git", "init", "-q", folder / "other"], check=True)
+    (folder / "other" / "file").write_text("of another repository")
+    talk.prompt()
+    assert set(stored(project, begun)) == {
+        *(".gitignore", "src/a.py", "sub/.gitignore", "sub/keep.log"),
+    }
+    raw = subprocess.run(
+        [
+            *("git", "--git-dir", project.store.session_directory(begun) / "snapshots.git"),
+            *("cat-file", "--batch-all-objects", "--batch"),
+        ],
+        check=True,
+        capture_output=True,
+    ).stdout
+    assert b"TOKEN" not in raw
+
+
+def test_a_changed_rule_applies_below_to_folders_that_did_not_change(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    folder = project.folder
+    (folder / "deep" / "er").mkdir(parents=True)
+    (folder / "deep" / "er" / "x.log").write_text("log")
+    (folder / ".gitignore").write_text("*.tmp\n")
+    talk.prompt()
+    assert "deep/er/x.log" in stored(project, begun)
+    (folder / ".gitignore").write_text("*.tmp\n*.log\n")
+    talk.prompt()
+    assert "deep/er/x.log" not in stored(project, begun)
+    (folder / ".gitignore").unlink()
+    talk.prompt()
+    assert "deep/er/x.log" in stored(project, begun)
+
+
+def test_what_can_not_be_stored_is_left_out_of_a_work_tree(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    folder = project.folder
+    os.mkfifo(folder / "pipe")
+    with (folder / "sparse").open("wb") as file:
+        file.truncate(2 << 30)
+    (folder / "out").symlink_to("/etc")
+    (folder / "odd\nname").write_text("odd")
+    (folder / "a.txt").write_text("a")
+    talk.prompt()
+    assert set(stored(project, begun)) == {"odd\nname", "a.txt"}  # and the link, to a folder
+    with (folder / "sparse").open("wb") as file:
+        file.write(b"small now")
+    talk.prompt()
+    assert stored(project, begun)["sparse"] == b"small now"
+
+
+def test_no_program_of_the_repository_runs(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    folder, mark = project.folder, project.folder.parent / "ran"
+    script = folder.parent / "script.sh"
+    script.write_text(f"#!/bin/sh\ntouch {mark}\ncat\n")
+    script.chmod(0o755)
+    for key in ("core.fsmonitor", "filter.x.clean", "filter.x.smudge", "diff.x.textconv"):
+        subprocess.run(["git", "-C", folder, "config", key, script], check=True)
+    for hook in ("post-checkout", "post-index-change", "pre-commit", "reference-transaction"):
+        (folder / ".git" / "hooks").mkdir(exist_ok=True)
+        (folder / ".git" / "hooks" / hook).symlink_to(script)
+    (folder / ".gitattributes").write_text("* filter=x diff=x text eol=crlf\n")
+    for number in range(600):  # more than are stored without git
+        (folder / f"{number}.txt").write_bytes(b"%d\r\n" % number)
+    before = sorted(os.walk(folder / ".git"))
+    turn(talk, "a.txt", "a\r\n")
+    assert stored(project, begun)["a.txt"] == b"a\r\n"
+    assert stored(project, begun)["5.txt"] == b"5\r\n"
+    assert not mark.exists()
+    assert sorted(os.walk(folder / ".git")) == before
+
+
+def test_why_nothing_is_stored_is_recorded_once(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    os.mkfifo(project.folder / ".gitattributes")
+    for _ in range(3):
+        turn(talk, "a.txt", "a")
+    [found] = checkpoints(project.session(begun))
+    assert found.snapshot is None
+    assert ".gitattributes: it is a named pipe" in (found.unkept or "")
+
+
+class Started:
+    """Runs what the hook starts, when it is asked to."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[list[str], dict[str, str]]] = []
+
+    def __call__(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.calls.append((list(words), dict(environment)))
+
+    def run(self) -> None:
+        for words, environment in self.calls:
+            assert words[0] == sys.executable
+            subprocess.run(words, env={**os.environ, **environment}, check=True, timeout=120)
+        self.calls.clear()
+
+
+def test_more_than_a_prompt_should_wait_for_is_stored_by_a_process_of_its_own(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    for number in range(1_200):
+        (project.folder / f"{number}.txt").write_text(str(number))
+    started = Started()
+    payload = talk.payload("UserPromptSubmit", prompt="Do it")
+    handle(
+        *("claude-code", payload, persons_folders()),
+        stores=stores,
+        clock=project.clock,
+        start=started,
+    )
+    assert checkpoints(project.session(begun)) == []
+    started.run()
+    [found] = checkpoints(project.session(begun))
+    assert found.snapshot is not None
+    talk.prompt()  # nothing new: the tree is known, however large it is
+    turn(talk, "7.txt", "changed")
+    assert stored(project, begun)["7.txt"] == b"changed"
+
+
+def test_the_changed_files_are_counted_from_the_first_snapshot_to_the_last(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    place = SessionPlace(project.store.base_path, None, stores)
+    assert changed_files(place, begun) == ""
+    (project.folder / "a.txt").write_text("1\n2\n")
+    turn(talk, "b/new.txt", "x\n")
+    turn(talk, "a.txt", "1\nzwei\n")
+    assert changed_files(place, begun).splitlines() == [
+        *("a.txt | modified, +1 -1", "b/new.txt | added, +1 -0"),
+    ]
+    for number in range(50):
+        (project.folder / f"n{number}").write_text("x")
+    talk.prompt()
+    lines = changed_files(place, begun).splitlines()
+    assert len(lines) == 40
+    assert lines[-1] == "and 13 more files"
+
+
+def test_outside_of_a_repository_nothing_is_stored(tmp_path: Path) -> None:
+    project = Project(tmp_path / "plain")
+    session_id = project.begin()
+    talk = Conversation(project)
+    talk.start()
+    turn(talk, "a.txt", "a")
+    assert checkpoints(project.session(session_id)) == []

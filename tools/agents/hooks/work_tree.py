@@ -1,0 +1,223 @@
+"""The files of an agent's session: snapshots of its work tree, in a repository of our own.
+
+At the beginning and the end of each turn the work tree is stored, if it changed. Its Git repository
+is not used: no process reads its configuration, and nothing of it changes. What git ignores, files
+that look secret and other repositories inside stay out. More than a call of the hook should wait
+for is stored by a detached process, which records the snapshot itself.
+"""
+
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ...base.data_folder import NAME, is_repository, read_plain
+from ...harness.domain.history_events import CheckpointTaken
+from ...harness.session_layout import SNAPSHOTS
+from .recording import FilesStored, change_session, record_files
+from .session_place import SessionPlace, Stores
+
+if TYPE_CHECKING:
+    from ...harness.session_domain import SessionContext
+    from ...repository.snapshots.snapshots import Snapshots
+
+_NOTE: Final = "work-tree"
+"""The file in the repository that names the work tree."""
+_MAX_NOTE: Final = 8192
+_AT_ONCE: Final = 1_000
+_WAIT_S: Final = 0.5
+_LATER_S: Final = 600.0
+_MOST_FILE_BYTES: Final = 64 << 20
+_MOST_BYTES: Final = 2 << 30
+_SHOWN: Final = 40
+_LATER: Final = (
+    "import sys; from agentforge_sessions.agents.hooks.work_tree import store_later; "
+    "from agentforge_sessions.fleet import stores; store_later(sys.argv[1:], stores)"
+)
+Start = Callable[[Sequence[str], Mapping[str, str]], object]
+
+
+class WorkTree(NamedTuple):
+    """The work tree of a session.
+
+    Attributes:
+        root: The work tree.
+        directory: The session's directory on this machine.
+    """
+
+    root: Path
+    directory: Path
+
+    def snapshots(self, *, at_once: int | None = None, wait_s: float = 60.0) -> "Snapshots":
+        """Return its snapshots; their repository may not exist.
+
+        Args:
+            at_once: The most entries to list again, and files to store, in one call; any if None.
+            wait_s: How long to wait for another process that works in it, in seconds.
+        """
+        # These take long to load, and most calls of the hook do not need them.
+        from ...base.settings.ignored_files import WorkTreeFiles
+        from ...repository.snapshots.snapshot_repository import SnapshotRepository
+        from ...repository.snapshots.snapshots import Snapshots
+        from ...repository.snapshots.workspace_scan import ScanLimits
+
+        repository = SnapshotRepository(
+            self.directory / SNAPSHOTS,
+            self.root,
+            lock_timeout_s=wait_s,
+            choice=WorkTreeFiles(at_once),
+        )
+        limits = ScanLimits(max_bytes=_MOST_BYTES, max_file_bytes=_MOST_FILE_BYTES)
+        return Snapshots(repository, limits=limits)
+
+    def store(self, *, at_once: int | None = None, wait_s: float = 60.0) -> str:
+        """Store the present files if they changed; return the id of their snapshot.
+
+        Raises:
+            AgentForgeError: They could not be stored.
+            OSError: The system refused.
+        """
+        from ...base.files import AtomicFileWriter
+        from ...repository.snapshots.snapshots import NoSnapshots
+
+        snapshots = self.snapshots(at_once=at_once, wait_s=wait_s)
+        snapshots.repository.make()
+        if noted_work_tree(self.directory) != self.root:
+            with AtomicFileWriter(self.directory / SNAPSHOTS / _NOTE) as file:
+                file.write(os.fspath(self.root))
+        taken = snapshots.take("files")
+        if taken is None:
+            raise NoSnapshots(self.directory / SNAPSHOTS)
+        return taken.id
+
+
+def noted_work_tree(directory: Path) -> Path | None:
+    """Return the work tree that a session's snapshots are of; None if they are of a workspace."""
+    try:
+        named = os.fsdecode(read_plain(os.fspath(directory / SNAPSHOTS / _NOTE), most=_MAX_NOTE))
+    except OSError:
+        return None
+    return Path(named) if os.path.isabs(named) and "\0" not in named else None
+
+
+def work_tree_of(directory: str, session_directory: Path) -> WorkTree | None:
+    """Return the work tree around a program's working directory; None if none is to be stored.
+
+    None outside of a Git repository, and where the session's own directory would be stored in it.
+    """
+    start = Path(os.path.realpath(directory))
+    root = next((one for one in (start, *start.parents) if is_repository(one)), None)
+    if root is None:
+        return None
+    inside = Path(os.path.realpath(session_directory))
+    if inside.is_relative_to(root) and NAME not in inside.relative_to(root).parts:
+        return None
+    return WorkTree(root, session_directory)
+
+
+def store_files(
+    place: SessionPlace,
+    session_id: str,
+    directory: str,
+    data_folder: Path,
+    environment: Mapping[str, str],
+    *,
+    start: Start,
+) -> FilesStored | None:
+    """Store the files of a session's work tree, for the event that is being recorded.
+
+    Returns:
+        What to record; None if there is nothing, or another process is storing them.
+    """
+    tree = work_tree_of(directory, place.sessions.session_directory(session_id))
+    if tree is None:
+        return None
+    from ...base.errors import AgentForgeError
+    from ...base.files import LockTimeout
+    from ...repository.snapshots.workspace_scan import TooMuchAtOnce
+
+    try:
+        return FilesStored(tree.store(at_once=_AT_ONCE, wait_s=_WAIT_S))
+    except TooMuchAtOnce:
+        words = [sys.executable, "-P", "-c", _LATER, str(data_folder), str(place.base)]
+        with suppress(OSError, NotImplementedError):  # the next event tries again
+            start([*words, session_id, str(tree.root)], environment)
+    except LockTimeout:
+        return None  # the next event records what the other process stores
+    except (AgentForgeError, OSError) as error:
+        return FilesStored(unkept=first_sentence(error))
+    return None
+
+
+def store_later(arguments: Sequence[str], stores: Stores) -> None:
+    """Store a work tree's files, however many, and record their snapshot in the session.
+
+    Args:
+        arguments: The data folder, the directory of the sessions, the session and the work tree.
+        stores: Opens the sessions.
+    """
+    from ...base.clock import utc_now
+    from ...base.errors import AgentForgeError
+    from .settings import read_settings
+
+    data_folder, base, session_id, root = arguments
+    store = os.environ.get("AGENTFORGE_STORE") or read_settings(Path(data_folder)).store
+    place = SessionPlace(Path(base), store, stores)
+    try:
+        tree = WorkTree(Path(root), place.sessions.session_directory(session_id))
+        try:
+            found = FilesStored(tree.store(wait_s=0.0))
+        except (AgentForgeError, OSError) as error:
+            found = FilesStored(unkept=first_sentence(error))
+
+        def change(session: "SessionContext") -> bool:
+            return not session.state.is_terminal and record_files(session, found, utc_now())
+
+        change_session(place.sessions, session_id, change)
+    finally:
+        place.close()
+
+
+def changed_files(place: SessionPlace, session_id: str) -> str:
+    """Return which files the session's work changed so far, with counts of lines; "" if none.
+
+    It compares the first snapshot with the last one; at most 40 lines.
+    """
+    session = place.sessions.load(session_id)
+    directory = place.sessions.session_directory(session_id)
+    root = noted_work_tree(directory)
+    if session is None or root is None or not place.sessions.is_own(session_id):
+        return ""
+    stored = [
+        entry.event.snapshot
+        for entry in session.history
+        if entry.event_type is CheckpointTaken and isinstance(entry.event, CheckpointTaken)
+    ]
+    known = [one for one in stored if one is not None]
+    if not known or known[0] == known[-1]:
+        return ""
+    from ...base.errors import AgentForgeError
+
+    try:
+        snapshots = WorkTree(root, directory).snapshots(wait_s=_WAIT_S)
+        files = snapshots.changes(known[0], known[-1]).files
+    except (AgentForgeError, OSError):
+        return ""
+    lines = [
+        f"{one.path} | {one.kind}"
+        if one.insertions is None
+        else f"{one.path} | {one.kind}, +{one.insertions} -{one.deletions}"
+        for one in files
+    ]
+    if len(lines) > _SHOWN:
+        lines[_SHOWN - 1 :] = [f"and {len(lines) - _SHOWN + 1} more files"]
+    return "\n".join(lines)
+
+
+def first_sentence(error: Exception) -> str:
+    """Return an error's first sentence for the history, in which its advice would come too late."""
+    return str(error).split(". ", 1)[0][:500].encode("utf-8", "backslashreplace").decode()
