@@ -13,11 +13,11 @@ from typing import Final
 from tests.architecture.house import modules
 
 MOST: Final = {
-    "anew": 36,
+    "anew": 35,
     "begun": 139,
     "gone": 47,
-    "kept": 558,
-    "stands": 40,
+    "kept": 557,
+    "stands": 39,
     "told": 100,
     "whoever": 2,
 }
