@@ -13,7 +13,8 @@ from typing import Final
 
 import pytest
 
-from tests.support.agent_conversations import Conversation, Project
+from tests.support.agent_conversations import Conversation, Project, Repository
+from tests.support.soak import SOAKING
 
 PROGRAM = "from agentforge_sessions.entrypoints.hook.main import main; main()"
 
@@ -222,3 +223,28 @@ def test_the_hook_loads_nothing_that_takes_long(
     code, _, err = run_hook(payload, "claude-code", program=program)
     assert (code, err) == (0, b"")
     assert project.session(session_id).revision > revision
+
+
+ROUNDS: Final = 50 if SOAKING else 3
+
+
+@pytest.mark.timeout(100 + 40 * ROUNDS)
+def test_of_eight_first_prompts_at_once_one_creates_the_session(tmp_path: Path) -> None:
+    """The next prompt of each is in it, even if a first one waited too long for the others."""
+    for number in range(ROUNDS):
+        repository = Repository(tmp_path / f"project-{number}")
+        talks = [Conversation(repository, f"conversation-{one}") for one in range(8)]
+        prompts = [
+            json.dumps(one.payload("UserPromptSubmit", prompt=f"prompt of {one.name}")).encode()
+            for one in talks
+        ]
+        processes = [start_hook(one, "claude-code") for one in prompts]
+        for one in processes:
+            one.communicate(timeout=300)
+        (session_id,) = repository.store.list_sessions()
+        for talk in talks:
+            talk.prompt("and on")
+        assert repository.store.list_sessions() == [session_id]
+        events = [entry.event for entry in repository.session(session_id).history]
+        on = [one.agent_session for one in events if getattr(one, "text", "") == "and on"]
+        assert sorted(on) == [talk.name for talk in talks]

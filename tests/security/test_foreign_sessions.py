@@ -85,9 +85,9 @@ def test_no_agent_is_shown_or_stopped_by_a_foreign_session(
     talk = talk_of(project)
     assert talk.start() == ""
     talk.spend(5_000)
-    assert talk.prompt() == {}
-    assert talk.use_tool() == ({}, {})
-    assert talk.hook("Stop") == {}
+    answers = [talk.prompt(), *talk.use_tool(), talk.hook("Stop")]
+    assert "OVERRIDE" not in said(answers)
+    assert "stop" not in said(answers)
     assert project.store.session_path(session_id).read_bytes() == before
 
 
@@ -105,8 +105,9 @@ def test_a_name_in_the_environment_adopts_nothing(tmp_path: Path) -> None:
     project, session_id = brought(tmp_path, copied)
     talk = Conversation(project)
     talk.environment = {"AGENTFORGE_SESSION": session_id}
-    with pytest.raises(Exception, match=f"agentforge session adopt {session_id}"):
-        talk.start()
+    answer = talk.hook("SessionStart", source="startup")
+    assert list(answer) == ["systemMessage"]
+    assert f"agentforge session adopt {session_id}" in answer["systemMessage"]
 
 
 def test_a_binding_in_the_project_says_nothing(tmp_path: Path) -> None:

@@ -146,15 +146,15 @@ def assert_nothing_acted(trap: Trap, listener: Listener, clone: Path, *made: str
 
 
 @pytest.mark.parametrize("program", EVENTS)
-def test_the_hook_does_nothing_and_tells_the_person_once(
+def test_the_hook_does_nothing_of_it_and_tells_the_person_once(
     run: Run, program: str, clone: Path, trap: Trap, listener: Listener
 ) -> None:
     answers = converse(run, clone, program)
-    assert_nothing_acted(trap, listener, clone)
+    assert_nothing_acted(trap, listener, clone, "sessions")
     said = [one["systemMessage"] for one in answers if "systemMessage" in one]
-    assert len(said) == 1
-    assert "agentforge trust" in said[0]
+    assert ["agentforge trust" in one for one in said] == [True, False]
     assert "gate.command" in said[0] or "more" in said[0]
+    assert ": 'Do it', 0 % of 1,000,000 tokens" in said[1]
     assert [set(one) - {"systemMessage"} for one in answers] == [set(), set(), set()]
 
 
@@ -168,7 +168,7 @@ def test_with_trust_the_hook_begins_a_session_and_judges(
     assert not trap.mark.exists()
     trusted(clone)
     answers = converse(run, clone, program)
-    assert not any("systemMessage" in one for one in answers)
+    assert not any("agentforge trust" in str(one) for one in answers)
     assert trap.mark.exists()
     assert len(os.listdir(clone / ".agentforge" / "sessions")) >= 1
 

@@ -10,6 +10,7 @@ from agentforge_sessions.agents.hooks.binding import conversations_folder
 from agentforge_sessions.agents.hooks.handler import handle
 from agentforge_sessions.fleet import stores
 from agentforge_sessions.harness import SessionStore
+from agentforge_sessions.harness.store.sessions_place import sessions_directory
 from tests.support.clock import FakeClock
 from tests.support.person import persons_folders
 from tests.support.sessions import SessionsInUse
@@ -23,8 +24,11 @@ class Project(SessionsInUse):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.data_folder = folder / ".agentforge"
+        super().__init__(SessionStore(self._sessions()), FakeClock())
+
+    def _sessions(self) -> Path:
         self.data_folder.mkdir(parents=True, exist_ok=True)
-        super().__init__(SessionStore(self.data_folder / "sessions"), FakeClock())
+        return self.data_folder / "sessions"
 
     def begin(self, *, budget: int = 10_000, goal: str | None = "Build it") -> str:
         self.clock.advance()
@@ -37,6 +41,28 @@ class Project(SessionsInUse):
 
     def actions(self, session_id: str) -> list[str]:
         return [entry.action for entry in self.session(session_id).history]
+
+
+class Repository(Project):
+    """A Git repository in which nothing of ours is, with a branch checked out."""
+
+    def _sessions(self) -> Path:
+        self.folder.joinpath(".git").mkdir(parents=True, exist_ok=True)
+        self.check_out("main")
+        found = sessions_directory(self.folder)
+        assert found is not None
+        return found
+
+    def check_out(self, branch: str) -> None:
+        self.head(f"ref: refs/heads/{branch}\n")
+
+    def head(self, text: str) -> None:
+        """Write what is checked out."""
+        self.folder.joinpath(".git", "HEAD").write_text(text)
+
+    def goals(self) -> list[str | None]:
+        """Return the goals of all sessions, the oldest first."""
+        return [self.session(one).goal for one in sorted(self.store.list_sessions())]
 
 
 class Conversation:
@@ -171,7 +197,9 @@ class OpencodeConversation(Conversation):
 
     def used(self, *usage: tuple[str, int]) -> dict[str, Any]:
         """Report messages with what they cost, and return the answer."""
-        reports = [{"id": key, "model": "model-o", "tokens": tokens} for key, tokens in usage]
+        reports = [
+            {"id": key, "model": "model-o", "tokens": {"total": tokens}} for key, tokens in usage
+        ]
         return self.hook("message.updated", usage=reports)
 
 

@@ -1,12 +1,12 @@
 """Where data is stored: a project's in the nearest `.agentforge`, a person's outside projects."""
 
-from __future__ import annotations
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 NAME: Final = ".agentforge"
 SESSIONS: Final = "sessions"
@@ -55,28 +55,58 @@ def configuration_folder(environment: Mapping[str, str] = os.environ) -> Path:
     return _personal("XDG_CONFIG_HOME", ".config", environment)
 
 
+class Repository(NamedTuple):
+    """A Git repository, found from its files alone.
+
+    Attributes:
+        root: The root of the work tree.
+        main: The real path of the main work tree; that of `root` if it is not a linked one.
+        common: The path of the common directory, which all linked work trees share.
+    """
+
+    root: Path
+    main: str
+    common: str
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the work tree is a linked one, of a repository that has a main one."""
+        is_main = self.main == os.path.realpath(self.root)
+        return not is_main and os.path.basename(self.common) == _REPOSITORY
+
+
+def find_repository(start: Path) -> Repository | None:
+    """Return the repository that `start` is in, or None.
+
+    A `.git` file makes a directory a linked work tree only where the repository lists that work
+    tree, too: an unpacked folder with such a file can't claim another repository's sessions.
+
+    Args:
+        start: An absolute path.
+    """
+    found = next((one for one in (start, *start.parents) if is_repository(one)), None)
+    return None if found is None else Repository(found, *_common_directory(found))
+
+
 def project_folder(start: Path, environment: Mapping[str, str] = os.environ) -> Path | None:
     """Return the person's folder for the repository that `start` is in, or None outside of one.
 
     It is `projects/<name>-<digest>` in the state folder; not created. The digest is of the
-    repository's common directory, which linked work trees share. A `.git` file makes a directory a
-    linked work tree only where the repository lists that work tree, too: an unpacked folder with
-    such a file can't claim another repository's sessions.
+    repository's common directory, which linked work trees share.
 
     Args:
         start: An absolute path.
         environment: The environment variables.
     """
-    found = next((one for one in (start, *start.parents) if is_repository(one)), None)
+    found = find_repository(start)
     if found is None:
         return None
     import hashlib
     import re
 
-    root, common = _common_directory(found)
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", os.path.basename(root)).lstrip(".")[:40] or "project"
-    digest = hashlib.sha256(os.fsencode(common)).hexdigest()[:16]
-    return state_folder(environment) / _PROJECTS / f"{name}-{digest}"
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", os.path.basename(found.main)).lstrip(".")[:40]
+    digest = hashlib.sha256(os.fsencode(found.common)).hexdigest()[:16]
+    return state_folder(environment) / _PROJECTS / f"{name or 'project'}-{digest}"
 
 
 def folder_apart(start: Path, environment: Mapping[str, str] = os.environ) -> Path:
@@ -92,6 +122,18 @@ def folder_apart(start: Path, environment: Mapping[str, str] = os.environ) -> Pa
     return project_folder(start, environment) or state_of(start, _PROJECTS, environment)
 
 
+def git_directory(root: str) -> str:
+    """Return the directory of a work tree's own `HEAD`: `.git` itself, or what a file there names.
+
+    Raises:
+        OSError: `.git` can't be read.
+    """
+    link = os.path.join(root, _REPOSITORY)
+    if os.path.isdir(link):
+        return link
+    return os.path.join(root, small_file(link).removeprefix("gitdir:").strip())
+
+
 def _common_directory(root: Path) -> tuple[str, str]:
     """Return the real paths of a repository's main work tree, and of its common directory.
 
@@ -100,13 +142,13 @@ def _common_directory(root: Path) -> tuple[str, str]:
     own = os.path.realpath(root)
     link = os.path.join(own, _REPOSITORY)
     try:
-        gitdir = os.path.join(own, small_file(link).removeprefix("gitdir:").strip())
+        gitdir = git_directory(own)
         back, common = (small_file(os.path.join(gitdir, name)) for name in ("gitdir", "commondir"))
         shared = os.path.realpath(os.path.join(gitdir, common.strip()))
         named = os.path.realpath(os.path.join(gitdir, back.strip()))
         where = os.path.dirname(os.path.realpath(gitdir))
     except (OSError, ValueError):  # `.git` is a directory, a submodule's file, or an invalid path
-        return own, os.path.realpath(link)
+        return own, link
     if named != os.path.realpath(link) or where != os.path.join(shared, "worktrees"):
         return own, link
     return os.path.dirname(shared), shared
@@ -121,15 +163,18 @@ def small_file(path: str) -> str:
     return os.fsdecode(read_plain(path, most=8192))
 
 
-def read_plain(path: str, *, most: int) -> bytes:
-    """Return up to `most` bytes of a regular file.
+def read_plain(path: str, *, most: int, flags: int = 0) -> bytes:
+    """Return up to `most` bytes of a regular file, opened with more `flags`.
 
     Raises:
         OSError: It is not a regular file, or the system refused.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+
+    def opened(named: str, mode: int) -> int:
+        return os.open(named, mode | os.O_NONBLOCK | flags)
+
+    with open(path, "rb", opener=opened) as file:  # unlike os.fdopen, it closes a folder's, too
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(f"{path} is no regular file")
         return file.read(most)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -122,8 +123,9 @@ def test_a_strangers_repository_makes_nothing_happen_in(
     sent = json.dumps(place.model.requests)
     assert "session briefing" not in sent
     assert str(trap.mark) not in sent
-    assert not list(place.project.rglob("session.yaml"))
-    assert not list(place.home.rglob("session.yaml"))
+    made = [*place.project.rglob("session.yaml"), *place.home.rglob("session.yaml")]
+    budgets = [re.findall(r"total_budget: (\d+)", one.read_text()) for one in made]
+    assert budgets in ([], [["1000000"]])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -114,14 +114,15 @@ def test_a_checkpoint_before_a_compaction_is_taken_once(
 # ------------------------------------------------------------------------------------ the binding
 
 
-@pytest.mark.parametrize("sessions", [0, 2])
-def test_without_one_open_session_the_hook_says_and_records_nothing(
-    project: Project, talk: Conversation, sessions: int
+def test_of_several_open_sessions_none_is_recorded_in_and_the_person_is_asked_to_choose(
+    project: Project, talk: Conversation
 ) -> None:
-    ids = [project.begin() for _ in range(sessions)]
+    ids = [project.begin() for _ in range(2)]
     talk.spend(500)
     assert talk.start() == ""
-    assert (talk.prompt(), *talk.use_tool()) == ({}, {}, {})
+    said = talk.prompt()["systemMessage"]
+    assert all(one in said for one in (*ids, "2 sessions of this branch are open", "switch ID"))
+    assert talk.use_tool() == ({}, {})
     assert all(project.actions(one) == ["session_created"] for one in ids)
 
 
@@ -148,7 +149,7 @@ def test_what_was_spent_before_a_session_was_there_is_not_charged_to_it(
     project: Project, talk: Conversation
 ) -> None:
     talk.spend(4_000)
-    talk.prompt()
+    talk.start()
     session_id = project.begin()
     talk.start("resume")
     talk.spend(100)
@@ -156,11 +157,20 @@ def test_what_was_spent_before_a_session_was_there_is_not_charged_to_it(
     assert spent(project, session_id) == 100
 
 
-def test_a_session_is_created_only_where_the_configuration_says_so(
+def test_no_session_is_created_where_the_configuration_says_so(
     project: Project, talk: Conversation
 ) -> None:
-    configure(project, "[agents]\ncreate = true\ntoken_budget = 77\n")
-    talk.start()
+    configure(project, "[agents]\ncreate = false\n")
+    assert (talk.start(), talk.prompt()) == ("", {})
+    assert project.store.list_sessions() == []
+
+
+def test_a_prompt_creates_a_session_with_the_configured_budget(
+    project: Project, talk: Conversation
+) -> None:
+    configure(project, "[agents]\ntoken_budget = 77\n")
+    assert (talk.start(), *talk.use_tool()) == ("", {}, {})
+    assert project.store.list_sessions() == []
     talk.prompt("Make it\nwork")
     (session_id,) = project.store.list_sessions()
     session = project.session(session_id)
@@ -182,12 +192,18 @@ def test_inside_a_runner_of_ours_the_hook_is_silent(project: Project, talk: Conv
     assert spent(project, session_id) == 0
 
 
-def test_an_ended_session_is_left_alone(project: Project, talk: Conversation, begun: str) -> None:
+def test_an_ended_session_is_left_alone_and_the_next_prompt_creates_another(
+    project: Project, talk: Conversation, begun: str
+) -> None:
     project.open(begun).complete()
     talk.spend(100)
     assert talk.use_tool() == ({}, {})
-    assert talk.prompt() == {}
+    assert "session " in talk.prompt("another task")["systemMessage"]
     assert project.actions(begun)[-1] == "session_completed"
+    assert [project.session(one).goal for one in project.store.list_sessions()] == [
+        "Build it",
+        "another task",
+    ]
 
 
 def test_what_the_hook_keeps_is_kept_out_of_the_project(

@@ -317,14 +317,15 @@ def test_doctor_says_why_a_prompt_begins_no_session(
         for one in ("no session will begin here, because ", *words):
             assert one in f"{message} {advice}"
 
-    because("none is open", "create = true in [agents]")
+    person.configure("[agents]\ncreate = false\n")
+    because("none is open", "create is false")
     person.configure("[agents]\ncreate = 'yes'\n")
     because("config.toml", "agents.create")
-    person.configure("[agents]\ncreate = true\n")
+    person.configure("")
     first, second = person.begin(), person.begin()
     assert first.current_session is not None
     assert second.current_session is not None
-    because("several are open", first.current_session.session_id, "AGENTFORGE_SESSION")
+    because("several are open", first.current_session.session_id, "switch ID")
     first.abort("no longer wanted")
     monkeypatch.setenv("AGENTFORGE_SESSION", first.current_session.session_id)
     because("AGENTFORGE_SESSION names", "which is aborted")
@@ -332,23 +333,24 @@ def test_doctor_says_why_a_prompt_begins_no_session(
     because("nosuch")
     monkeypatch.delenv("AGENTFORGE_SESSION")
     monkeypatch.chdir(person.home)
-    because("has a folder .agentforge", "agentforge init")
+    because("is in no Git repository", "agentforge init")
 
 
-def test_doctor_says_that_an_untrusted_configuration_begins_no_session(person: Person) -> None:
+def test_doctor_says_that_a_session_which_cannot_be_read_keeps_others_from_beginning(
+    person: Person,
+) -> None:
     person.install("claude-code")
-    config = person.project / ".agentforge" / "config.toml"
-    config.write_text("[agents]\ncreate = true\n")
+    session = person.begin().current_session
+    assert session is not None
+    (person.base / session.session_id / "session.yaml").write_bytes(b"\x00")
     found = person.found("hooks")
-    assert (found[0], f"agents.create in {config} is not trusted" in found[1]) == ("warn", True)
-    assert "agentforge trust" in found[2]
+    assert (found[0], session.session_id in found[1]) == ("warn", True)
 
 
 def test_doctor_says_which_session_a_prompt_begins_or_goes_on_with(
     person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     person.install("claude-code")
-    person.configure("[agents]\ncreate = true\n")
     assert person.finding("hooks") == ("ok", "in claude-code, a prompt begins a session", None)
     assert not person.base.exists()
     manager = person.begin()
@@ -377,7 +379,6 @@ def test_program_that_does_not_call_the_hook_is_named_beside_those_that_do(
     person.install("claude-code")
     ours = person.install("codex")
     put_codex(person.bin, [hook(ours, "untrusted")])
-    person.configure("[agents]\ncreate = true\n")
     found = person.found("hooks")
     assert found[0] == "ok"
     assert found[1].startswith("in claude-code, a prompt begins a session; not in codex: ")
@@ -385,7 +386,6 @@ def test_program_that_does_not_call_the_hook_is_named_beside_those_that_do(
 
 def test_program_whose_hook_is_lost_begins_no_session(person: Person) -> None:
     person.install("claude-code")
-    person.configure("[agents]\ncreate = true\n")
     for one in (person.home / ".claude").rglob("hooks.json"):
         one.unlink()
     found = person.found("hooks")

@@ -59,10 +59,12 @@ timeout_s = 5
 memory_bytes = 1073741824
 processes = 64
 [agents]
-create = true
+create = false
 token_budget = 5000
 gate = true
 gate_rounds = 7
+[privacy]
+transcripts = "references"
 [store]
 url = "postgresql://agents@db/agents"
 direct = "postgresql://agents@primary/agents"

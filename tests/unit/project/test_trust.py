@@ -123,7 +123,8 @@ def test_a_bound_that_may_be_lowered_is_the_default() -> None:
 def test_nothing_but_names_and_what_the_person_hears_is_harmless() -> None:
     harmless = {name for name, standing in TABLE.items() if isinstance(standing, Harmless)}
     assert harmless == {
-        *("project.language", "project.package_manager", "notify.bell", "notify.title")
+        *("project.language", "project.package_manager", "notify.bell", "notify.title"),
+        "privacy.transcripts",
     }
 
 
@@ -226,24 +227,24 @@ def test_the_host_of_an_address_is_shown_and_its_password_is_not(address: str, s
 
 
 def test_an_untrusted_file_keeps_what_is_harmless_and_says_what_it_does_not(project: Path) -> None:
-    write(project, '[agents]\ncreate = true\ntoken_budget = 10\n[project]\nlanguage = "rust"\n')
+    write(project, '[agents]\ncreate = false\ntoken_budget = 10\n[project]\nlanguage = "rust"\n')
     found = load_configuration()
-    assert (found.agents.create, found.agents.token_budget) == (False, 10)
+    assert (found.agents.create, found.agents.token_budget) == (True, 10)
     assert found.project.language == "rust"
     assert found.left_out == ("agents.create",)
 
 
 def test_with_trust_all_of_it_holds(project: Path) -> None:
-    trusted(project, '[agents]\ncreate = true\n[gate]\ncommand = "make test"\n')
+    trusted(project, '[agents]\ncreate = false\n[gate]\ncommand = "make test"\n')
     found = load_configuration()
-    assert (found.agents.create, found.gate.command, found.left_out) == (True, "make test", ())
+    assert (found.agents.create, found.gate.command, found.left_out) == (False, "make test", ())
 
 
 def test_the_persons_own_file_is_their_word_everywhere(project: Path) -> None:
-    own('[run]\nagent = "claude -p"\n[agents]\ncreate = true\ntoken_budget = 500\n')
+    own('[run]\nagent = "claude -p"\n[agents]\ncreate = false\ntoken_budget = 500\n')
     write(project, '[run]\nagent = "evil"\n[agents]\ntoken_budget = 900\n')
     found = load_configuration()
-    assert (found.run.agent, found.agents.create) == ("claude -p", True)
+    assert (found.run.agent, found.agents.create) == ("claude -p", False)
     assert found.agents.token_budget == 500
     assert found.left_out == ("run.agent", "agents.token_budget")
     trusted(project)
@@ -382,7 +383,7 @@ def test_rules_that_changed_since_are_left_out(project: Path) -> None:
     assert found.left_out == ("context.rules",)
 
 
-@pytest.mark.parametrize("section", ["[worker]\nagents = ['claude']\n", "[privacy]\n"])
+@pytest.mark.parametrize("section", ["[worker]\nagents = ['claude']\n", "[privacy.codex]\n"])
 def test_what_is_the_persons_alone_is_no_section_of_a_project(project: Path, section: str) -> None:
     own(section)
     assert load_configuration().left_out == ()
@@ -399,7 +400,7 @@ def test_a_value_that_a_harmless_key_can_not_have_needs_trust() -> None:
 
 
 def test_no_untrusted_file_takes_away_what_is_the_persons(project: Path) -> None:
-    own('[agents]\ncreate = true\ngate = true\n[gate]\ncommand = "mine"\n')
+    own('[agents]\ncreate = false\ngate = true\n[gate]\ncommand = "mine"\n')
     for text in (
         "[agents]\ngate_rounds = 0\n",
         "[jail]\nprocesses = 1\n",
@@ -409,7 +410,7 @@ def test_no_untrusted_file_takes_away_what_is_the_persons(project: Path) -> None
     ):
         write(project, text)
         found = read_settings(project / ".agentforge")
-        assert (found.create, found.gate) == (True, "mine"), text
+        assert (found.create, found.gate) == (False, "mine"), text
         assert allowances(document_of(text.encode())[0]) is not None
 
 

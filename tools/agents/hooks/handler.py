@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ...base.clock import Clock, utc_now
-from ...base.data_folder import find_data_folder
+from ...base.errors import AgentForgeError
 from ...base.files import WriteError
 from ..programs.hook_event import NOTHING, HookEvent, HookReply, Moment, text_of
 from ..programs.registry import AgentProgram, find_program
 from .binding import Binding, BindingFile, conversations_folder, digest_of
+from .project_place import ProjectPlace, find_project
 from .session_place import SessionPlace, Stores
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ _IN_TOOL_USE: Final = frozenset(
         *(Moment.BEFORE_MODEL, Moment.COMPACTION_FOUND, Moment.MODEL_ANSWERED),
     }
 )
+_SEEN: Final = frozenset({Moment.STARTED, Moment.PROMPTED})
+"""The moments at which a person looks at what the program shows."""
 
 _FILES_STORED: Final = frozenset(
     {Moment.PROMPTED, Moment.BEFORE_COMPACTION, Moment.TURN_ENDED, Moment.ENDED}
@@ -80,18 +83,24 @@ def handle(
         return None
     event = _with_question(program.event_of(payload), payload)
     folder = None if event is None else _project_folder(event, environment)
-    data_folder = None if folder is None else find_data_folder(folder)
-    if event is None or data_folder is None:
+    project = None if folder is None else find_project(folder)
+    if event is None or project is None:
         return None
-    call = _HookCall(program, event, data_folder, environment, stores, clock, start)
+    call = _HookCall(program, event, project, environment, stores, clock, start)
+    said = [_said_of_trust(event, project.data_folder, environment)]
     try:
         reply = call.reply()
         call.tell()
+    except AgentForgeError as error:
+        if event.moment not in _SEEN or event.by_subagent or not event.by_person:
+            raise
+        reply = NOTHING
+        said.append(f"AgentForge: this is not recorded: {error}")
     finally:
         call.close()
     answer = None if reply == NOTHING else program.answer_of(event, reply)
-    said = _said_of_trust(event, data_folder, environment)
-    return answer if said is None else {**(answer or {}), "systemMessage": said}
+    text = "\n".join(filter(None, [*said, call.said]))
+    return {**(answer or {}), "systemMessage": text} if text else answer
 
 
 def _said_of_trust(
@@ -138,7 +147,7 @@ class _HookCall:
         self,
         program: AgentProgram,
         event: HookEvent,
-        data_folder: Path,
+        project: ProjectPlace,
         environment: Mapping[str, str],
         stores: Stores,
         clock: Clock,
@@ -147,13 +156,15 @@ class _HookCall:
         self._start = start
         self._program = program
         self._event = event
-        self._data_folder = data_folder
+        self._project = project
+        self._data_folder = project.data_folder
         self._environment = environment
         self._stores = stores
         self._place: SessionPlace | None = None
-        self._opened = self._recorded = self._stopped = False
+        self._opened = self._recorded = self._stopped = self._moved = False
+        self.said = ""
         self._now = clock()
-        self._conversations = conversations_folder(data_folder, environment)
+        self._conversations = conversations_folder(project.identity, environment)
         self._file = BindingFile(self._conversations, event.program, event.agent_session)
         self._takes_context = program.takes_context(event)
 
@@ -227,7 +238,7 @@ class _HookCall:
     def _record(self) -> tuple[HookReply, SessionContext | None, Binding]:
         """Record the event under the conversation's lock."""
         from ...harness.domain.session_states import SessionState
-        from .session_lookup import find_session
+        from .session_lookup import NoSession, find_session
 
         event, binding = self._event, self._file.read()
         binding.read_usage(event)
@@ -236,18 +247,25 @@ class _HookCall:
             event,
             binding,
             self._bound(binding),
-            self._data_folder,
+            self._project,
             self._environment,
             stores=self._stores,
             now=self._now,
         )
-        if found is None:
+        if found is None or isinstance(found, NoSession):
+            self.said = found.said if found is not None else ""
             return NOTHING, None, binding
+        if not binding.is_bound_to(found.place, found.session_id):
+            self._leave(binding)
+            branch = self._project.branch()
+            known, environment = found.knows(event), self._environment
+            binding.bind(
+                found.place, found.session_id, branch=branch, known=known, environment=environment
+            )
+            self._opened = True
+            self._moved = not found.is_new
         place = found.place
         self._keep(place)
-        if not binding.is_bound_to(place, found.session_id):
-            binding.bind(place, found.session_id, known=found.knows(event))
-            self._opened = True
         if event.moment is Moment.STARTED:
             self._opened = True
             from .settling import settle_conversations
@@ -256,7 +274,8 @@ class _HookCall:
                 self._conversations,
                 place,
                 found.session_id,
-                project=self._data_folder.parent,
+                data_folder=self._data_folder,
+                environment=self._environment,
                 but=(event.program, event.agent_session),
                 now=self._now,
             )
@@ -265,6 +284,12 @@ class _HookCall:
         recorded, session, failure = self._change(binding, place)
         if recorded is None or session is None:
             return NOTHING, None, binding
+        if failure is None:
+            from .transcripts import copy_conversation
+
+            copy_conversation(
+                event, binding, place, self._data_folder, self._environment, self._now
+            )
         reply = self._reply_of(session, recorded, binding)
         if failure is None:
             self._recorded = recorded.changed
@@ -277,6 +302,25 @@ class _HookCall:
             raise failure
         return reply, session, binding
 
+    def _leave(self, binding: Binding) -> None:
+        """Charge the session that the conversation leaves for what was spent until now."""
+        place = self._place
+        if binding.session_id is None or place is None:
+            return
+        if binding.meter.total == binding.charged.usage.total:
+            return
+        from .recording import change_session, record
+
+        left = self._event._replace(moment=Moment.ENDED, text="", edited=(), question=None)
+        spent = binding.spent(self._environment)
+
+        def change(session: SessionContext) -> bool:
+            return not session.state.is_terminal and (
+                record(session, left, spent, now=self._now).changed
+            )
+
+        change_session(place.sessions, binding.session_id, change)
+
     def _change(
         self, binding: Binding, place: SessionPlace
     ) -> tuple[Recorded | None, SessionContext | None, WriteError | None]:
@@ -285,6 +329,7 @@ class _HookCall:
 
         event, edited, files = self._event, self._edited(), self._stored_files(binding, place)
         summary = binding.meter.summary if binding.meter.summary != binding.summary else ""
+        spent = binding.spent(self._environment)
         done: list[tuple[Recorded, SessionContext]] = []
 
         def change(session: SessionContext) -> bool:
@@ -294,7 +339,7 @@ class _HookCall:
             recorded = record(
                 session,
                 event,
-                binding.spent(),
+                spent,
                 now=self._now,
                 edited=edited,
                 summary=summary,
@@ -345,7 +390,9 @@ class _HookCall:
         if recorded.warned and not is_spent:
             binding.notice = messages.warning(session)
         binding.stop = messages.spent(session) if is_spent else None
-        if event.moment is Moment.STARTED:
+        if event.moment in _SEEN and event.source != "compact" and self._opened:
+            self.said = messages.first_line(session)
+        if event.moment is Moment.STARTED or (self._moved and self._takes_context and not is_spent):
             binding.notice = None
             return HookReply(context=self._briefing(session))
         if event.moment is Moment.COMPACTION_FOUND:

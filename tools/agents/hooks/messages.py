@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from ...base.settings.choices import DEFAULT_PARTS
 from ...harness.session_domain import SessionContext, SessionState
 from ...harness.views.briefing import brief, most_tokens
+from ...harness.views.session_head import UnreadableSession
 from ...harness.views.work_state import NOTHING_KNOWN, WorkState
 from ..programs.hook_event import BRIEFED, SENT_ON
 
 MAX_BRIEFING_TOKENS: Final = 2_000
 MAX_BRIEFING_CHARS: Final = 9_000
+MAX_TITLE_CHARS: Final = 60
+_MOST_NAMED: Final = 5
 
 
 def briefing(
@@ -51,6 +54,41 @@ def briefing(
         changed=changed,
     )
     return f"{first}\n{text}\n{last}"
+
+
+def title_of(text: str) -> str | None:
+    """Return a title made of the first line of a prompt; None if nothing of it can be shown."""
+    line = next((one for one in text.splitlines() if one.strip()), "")
+    shown = " ".join("".join(one if one.isprintable() else " " for one in line).split())
+    return f"{shown[: MAX_TITLE_CHARS - 1]}…" if len(shown) > MAX_TITLE_CHARS else shown or None
+
+
+def first_line(session: SessionContext) -> str:
+    """Return what a person sees when a conversation begins to work on a session."""
+    budget = session.token_budget
+    name = session.title or title_of(session.goal or "")
+    said = f": '{name}'" if name else ""
+    return (
+        f"session {session.session_id[-4:]}{said}, {budget.utilization_percent:.0f} % of "
+        f"{budget.total_budget:,} tokens; agentforge ui"
+    )
+
+
+def several(session_ids: Sequence[str]) -> str:
+    """Return that it is not known which of a branch's open sessions a conversation is about."""
+    names = ", ".join(session_ids[:_MOST_NAMED])
+    return (
+        f"AgentForge: {len(session_ids)} sessions of this branch are open ({names}), so nothing is "
+        "recorded. Choose one: /agentforge:switch ID"
+    )
+
+
+def unreadable(session: UnreadableSession) -> str:
+    """Return that nothing is recorded, because a session can't be read."""
+    return (
+        f"AgentForge: session {session.session_id} can't be read, so nothing is recorded and no "
+        f"session was created beside it: {session.error} Another one: /agentforge:new GOAL"
+    )
 
 
 def _next_step(session: SessionContext) -> str:

@@ -4,7 +4,6 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -12,9 +11,11 @@ from ...base.data_folder import NAME, SESSIONS
 from ...harness.domain.session_checks import MAX_GOAL_CHARS
 from ...harness.session_domain import SessionContext, SessionState
 from ...harness.store.sessions_place import sessions_directory
-from ...harness.views.session_head import SessionSummary
+from ...harness.views.session_head import SessionSummary, UnreadableSession
 from ..programs.hook_event import HookEvent, Moment
 from .binding import Binding
+from .messages import several, title_of, unreadable
+from .project_place import ProjectPlace, has_branch, is_same_work
 from .recording import charged_total, kept_text
 from .session_place import SessionPlace, Stores
 from .settings import AgentSettings, read_settings
@@ -30,10 +31,11 @@ _BINDING: Final = frozenset({Moment.STARTED, Moment.PROMPTED})
 
 
 class FoundSession(NamedTuple):
-    """A session: its place and its id."""
+    """A session: its place and its id, and whether this call created it."""
 
     place: SessionPlace
     session_id: str
+    is_new: bool = False
 
     def knows(self, event: HookEvent) -> bool:
         """Return whether the session records charges of the event's conversation."""
@@ -43,18 +45,31 @@ class FoundSession(NamedTuple):
         )
 
 
+class NoSession(NamedTuple):
+    """Why a conversation has no session, though the project has some.
+
+    Attributes:
+        said: The reason and what to do, for the person.
+    """
+
+    said: str
+
+
 class Candidates(NamedTuple):
     """Sessions that a conversation without a session may work on.
 
     Attributes:
         place: Where its session is, or will be.
         settings: The project's configuration.
-        open_sessions: The open sessions there, at most two of them.
+        open_sessions: The open sessions of the branch there.
+        unreadable: The person's own sessions that can't be read, so that their branch is unknown;
+            empty if a session of the branch is known.
     """
 
     place: SessionPlace
     settings: AgentSettings
     open_sessions: list[str]
+    unreadable: list[UnreadableSession]
 
 
 def bound_place(
@@ -75,38 +90,65 @@ def find_session(
     event: HookEvent,
     binding: Binding,
     bound: SessionPlace | None,
-    data_folder: Path,
+    project: ProjectPlace,
     environment: Mapping[str, str],
     *,
     stores: Stores,
     now: datetime,
-) -> FoundSession | None:
-    """Return the session of an event, or None if there is none.
+) -> FoundSession | NoSession | None:
+    """Return the session of a conversation, why there is none, or None if that needs no word.
 
-    The session is the one that AGENTFORGE_SESSION names; else the one that the conversation is
-    bound to (at `bound`); else, when a context or a prompt begins, the only open one in the
-    project's files. If there is none and the configuration allows it, the first prompt creates one
-    and becomes its goal. Each must be this person's own: a session that came with a clone is
-    ignored.
+    It is the one that AGENTFORGE_SESSION names; else the one that the conversation is bound to (at
+    `bound`), while its branch is checked out; else, when a context or a prompt begins, the open one
+    of the branch that the person chose last, or the only one. If there is none, the first prompt
+    creates one, unless the configuration says otherwise, and becomes its goal; of several processes
+    at once, one does. Each must be this person's own: a session that came with a clone is ignored.
 
     Raises:
         SessionNotAdopted: AGENTFORGE_SESSION names a session that is not this person's own.
     """
+    data_folder = project.data_folder
     named = named_session(data_folder, environment, stores)
     if named is not None:
         return named
+    own = None
     if binding.session_id is not None and bound is not None:
         found = FoundSession(bound, binding.session_id)
-        if bound.sessions.is_own(binding.session_id) and _is_open(found):
-            return found
-    if event.moment not in _BINDING:
-        return None
-    place, settings, open_sessions = candidates(data_folder, environment, stores)
-    if len(open_sessions) == 1:
-        return FoundSession(place, open_sessions[0])
-    if open_sessions or not _may_create(event, settings):
-        return None
-    return FoundSession(place, _create(place.sessions, event, settings, now))
+        own = found if bound.sessions.is_own(found.session_id) and _is_open(found) else None
+    if event.moment not in _BINDING or (own is not None and not _may_move(event)):
+        return own
+    branch = project.branch()
+    if own is not None and is_same_work(binding.branch, branch):
+        return own
+    free = candidates(project, branch, environment, stores)
+    chosen = _one_of(free)
+    if chosen is not None or not _may_create(event, free.settings):
+        return chosen
+    with project.locked(environment) as lock:
+        free = candidates(project, branch, environment, stores)
+        chosen = _one_of(free)
+        if chosen is None:
+            session_id = _create(free.place.sessions, event, free.settings, branch, now)
+            lock.choose(branch, session_id)
+            chosen = FoundSession(free.place, session_id, is_new=True)
+    return chosen
+
+
+def _may_move(event: HookEvent) -> bool:
+    """Return whether a conversation may go to another branch's session at an event."""
+    is_start = event.moment is Moment.STARTED and event.source != "compact"
+    return not event.by_subagent and (is_start or _is_prompt(event))
+
+
+def _one_of(free: Candidates) -> FoundSession | NoSession | None:
+    """Return the only candidate, why none of them is it, or None if there is none."""
+    if len(free.open_sessions) == 1:
+        return FoundSession(free.place, free.open_sessions[0])
+    if free.open_sessions:
+        return NoSession(several(free.open_sessions))
+    if free.unreadable:
+        return NoSession(unreadable(free.unreadable[0]))
+    return None
 
 
 def named_session(
@@ -129,12 +171,35 @@ def named_session(
     return FoundSession(place, session_id)
 
 
-def candidates(data_folder: Path, environment: Mapping[str, str], stores: Stores) -> Candidates:
-    """Return the sessions that a conversation without a session may work on."""
+def candidates(
+    project: ProjectPlace, branch: str, environment: Mapping[str, str], stores: Stores
+) -> Candidates:
+    """Return the sessions that a conversation without a session may work on.
+
+    Args:
+        project: The project.
+        branch: The tag of its branch; empty outside of a repository.
+        environment: The environment variables.
+        stores: Opens the sessions.
+    """
+    data_folder = project.data_folder
     settings = read_settings(data_folder, environment)
     store = environment.get(STORE_VARIABLE) or settings.store
     place = SessionPlace(_base(data_folder, environment, settings.sessions), store, stores)
-    return Candidates(place, settings, _open_sessions(place))
+    chosen = project.chosen(environment)
+    session_id = chosen.get(branch)
+    if session_id is not None and place.sessions.is_own(session_id):
+        if _is_open(FoundSession(place, session_id)):
+            return Candidates(place, settings, [session_id], [])
+        return Candidates(place, settings, _open_sessions(place, branch), [])
+    lost = [
+        one
+        for one in (place.sessions.summaries() if place.is_files else ())
+        if isinstance(one, UnreadableSession)
+        and one.session_id not in chosen.values()
+        and place.sessions.is_own(one.session_id)
+    ]
+    return Candidates(place, settings, _open_sessions(place, branch), lost)
 
 
 def _is_open(found: FoundSession) -> bool:
@@ -156,42 +221,50 @@ def _base(data_folder: Path, environment: Mapping[str, str], configured: Path | 
     return sessions_directory(project, environment) or project / NAME / SESSIONS
 
 
-def _open_sessions(place: SessionPlace) -> list[str]:
-    """Return at most two of the person's own sessions that are open and that no runner leads now.
+def _open_sessions(place: SessionPlace, branch: str) -> list[str]:
+    """Return the person's own sessions of a branch that are open and that no runner leads now.
 
-    Empty for a database: it holds the sessions of all projects and does not know their owners.
+    If there are none, return the only one of no branch, if no workflow made it. Empty for a
+    database: it holds the sessions of all projects and does not know their owners.
     """
     if not place.is_files:
         return []
     sessions = place.sessions
-    found = (
-        one.session_id
+    found = [
+        one.head
         for one in sessions.summaries()
         if isinstance(one, SessionSummary)
         and not one.head.state.is_terminal
         and not (one.head.state is SessionState.ACTIVE and sessions.is_led(one.session_id))
         and sessions.is_own(one.session_id)
-    )
-    return list(islice(found, 2))
+    ]
+    tagged = [one.session_id for one in found if not branch or branch in one.tags]
+    free = [
+        one.session_id
+        for one in found
+        if one.workflow_type in {None, WORKFLOW_TYPE} and not has_branch(one.tags)
+    ]
+    return tagged or (free if len(free) == 1 else [])
+
+
+def _is_prompt(event: HookEvent) -> bool:
+    return event.moment is Moment.PROMPTED and event.by_person and bool(event.text.strip())
 
 
 def _may_create(event: HookEvent, settings: AgentSettings) -> bool:
-    return (
-        settings.create
-        and event.moment is Moment.PROMPTED
-        and event.by_person
-        and bool(event.text.strip())
-    )
+    return settings.create and _is_prompt(event)
 
 
 def _create(
-    store: "LocalSessions", event: HookEvent, settings: AgentSettings, now: datetime
+    store: "LocalSessions", event: HookEvent, settings: AgentSettings, branch: str, now: datetime
 ) -> str:
     session = SessionContext.create(
         WORKFLOW_TYPE,
         None,
         settings.token_budget,
         goal=kept_text(event.text)[:MAX_GOAL_CHARS],
+        title=title_of(event.text),
+        tags=[branch] if branch else [],
         now=now,
     )
     store.save(session)

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.data_folder import configuration_folder, read_plain
-from ...base.settings.choices import DEFAULT_PARTS
-from ...harness.domain.token_budget import DEFAULT_TOKEN_BUDGET
+from ...base.settings.choices import DEFAULT_AGENT_BUDGET, DEFAULT_PARTS
 
 if TYPE_CHECKING:
     from ...base.settings.configuration import Configuration
@@ -24,7 +23,7 @@ class AgentSettings(NamedTuple):
     Attributes:
         sessions: The directory of the sessions, or None for the default one.
         store: The address of the store that they are in, or None for that directory's files.
-        create: Whether a prompt creates a session if the project has no open one.
+        create: Whether a prompt creates a session if the branch has no open one.
         token_budget: The budget of such a session, in tokens.
         gate: The command that judges the end of a turn, or None.
         gate_rounds: How often, at most, the gate sends the agent back to work for one prompt.
@@ -33,8 +32,8 @@ class AgentSettings(NamedTuple):
 
     sessions: Path | None = None
     store: str | None = None
-    create: bool = False
-    token_budget: int = DEFAULT_TOKEN_BUDGET
+    create: bool = True
+    token_budget: int = DEFAULT_AGENT_BUDGET
     gate: str | None = None
     gate_rounds: int = 3
     gate_timeout_s: float = 300.0

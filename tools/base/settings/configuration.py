@@ -19,11 +19,13 @@ from ..reading.fields import Fields
 from .choices import (
     AGENT_MODES,
     BRIEFING_PARTS,
+    DEFAULT_AGENT_BUDGET,
     DEFAULT_PARTS,
     EXECUTOR_NAME,
     LANGUAGES,
     PACKAGE_MANAGERS,
     REPORTS,
+    TRANSCRIPTS,
 )
 from .configuration_file import (
     RULES_KEY,
@@ -52,7 +54,6 @@ DEFAULT_CONTEXT_TOKENS: Final = 20_000
 MAX_CONTEXT_TOKENS: Final = 500_000
 NO_REPOSITORY: Final = Path("none")
 """The name that means no repository, regardless of the configuration."""
-DEFAULT_AGENT_BUDGET: Final = 1_000_000
 _DAY_S: Final = 86_400.0
 _MAX_BYTES: Final = 1 << 50
 
@@ -269,16 +270,27 @@ class AgentsConfiguration:
     """`[agents]`: what the hook does in the agent programs that people run.
 
     Attributes:
-        create: Whether a prompt starts a session where the project has no open one.
+        create: Whether a prompt starts a session where the branch has no open one.
         token_budget: The budget of such a session, in tokens.
         gate: Whether `[gate] command` judges the end of each turn.
         gate_rounds: How often it may send a prompt's work back.
     """
 
-    create: bool = flag()
+    create: bool = flag(default=True)
     token_budget: int = whole(DEFAULT_AGENT_BUDGET, least=1, most=10**15)
     gate: bool = flag()
     gate_rounds: int = whole(3, least=1, most=100)
+
+
+@frozen(kw_only=True)
+class PrivacyConfiguration:
+    """`[privacy]` of a project; the person's own is read by `privacy`, which applies the stricter.
+
+    Attributes:
+        transcripts: What a session has of the transcripts of agents' conversations.
+    """
+
+    transcripts: str = one_of(TRANSCRIPTS, TRANSCRIPTS[-1])
 
 
 @frozen(kw_only=True)
@@ -309,6 +321,7 @@ _KINDS: Final[Mapping[str, Any]] = {
     "gate": GateConfiguration,
     "jail": JailConfiguration,
     "agents": AgentsConfiguration,
+    "privacy": PrivacyConfiguration,
     "store": StoreConfiguration,
 }
 """The sections that are read into the fields of a class."""
@@ -331,6 +344,7 @@ class Configuration:
         gate: `[gate]`.
         jail: `[jail]`.
         agents: `[agents]`.
+        privacy: `[privacy]` of a project.
         store: `[store]`.
         webhooks: `[[webhooks]]`.
         observers: `[[observers]]`: each one's plugin name, and its other keys.
@@ -352,6 +366,7 @@ class Configuration:
     gate: GateConfiguration = field(factory=GateConfiguration)
     jail: JailConfiguration = field(factory=JailConfiguration)
     agents: AgentsConfiguration = field(factory=AgentsConfiguration)
+    privacy: PrivacyConfiguration = field(factory=PrivacyConfiguration)
     store: StoreConfiguration = field(factory=StoreConfiguration)
     webhooks: tuple[Webhook, ...] = ()
     observers: tuple[tuple[str, Mapping[str, Any]], ...] = ()

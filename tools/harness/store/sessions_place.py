@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from ...base.data_folder import NAME, SESSIONS, find_data_folder, folder_apart, project_folder
+from ...base.data_folder import NAME, SESSIONS, find_data_folder, find_repository, folder_apart
 from ...base.files.marks import GitIndex, PersonMarks
 from ...base.identifiers import is_session_id
 
@@ -108,8 +108,9 @@ def sessions_directory(start: Path, environment: Mapping[str, str] = os.environ)
     In a repository this is the person's folder for it, so that neither the repository nor tools
     that scan a checkout (test runners, linters, compilers) see the files that sessions work on. If
     the project's `.agentforge` has a directory `sessions` of this person, that is used
-    (`sessions_inside`); without a repository, the nearest `.agentforge`. A link in place of either
-    directory is not followed: the person's folder is used.
+    (`sessions_inside`), and in a linked work tree, that of the main one first; without a
+    repository, the nearest `.agentforge`. A link in place of either directory is not followed: the
+    person's folder is used.
 
     Args:
         start: An absolute path.
@@ -117,11 +118,15 @@ def sessions_directory(start: Path, environment: Mapping[str, str] = os.environ)
     """
     data = find_data_folder(start)
     inside = start / NAME / SESSIONS if data is None else data / SESSIONS
-    apart = project_folder(start, environment)
-    if apart is not None:
+    repository = find_repository(start)
+    if repository is not None:
+        if repository.is_linked:
+            shared = Path(repository.main, NAME, SESSIONS)
+            if not shared.parent.is_symlink() and sessions_inside(shared, environment):
+                return shared
         is_ours = data is not None and sessions_inside(inside, environment)
         if not is_ours:
-            return apart / SESSIONS
+            return folder_apart(start, environment) / SESSIONS
     elif inside.is_symlink() or inside.parent.is_symlink():
         return folder_apart(inside.parent.parent, environment) / SESSIONS
     elif data is None:
@@ -152,7 +157,7 @@ def brought_with(start: Path, environment: Mapping[str, str] = os.environ) -> Pa
         environment: The environment variables.
     """
     data = find_data_folder(start)
-    if data is None or project_folder(start, environment) is None:
+    if data is None or find_repository(start) is None:
         return None
     inside = data / SESSIONS
     is_there = inside.is_dir() and not inside.is_symlink()

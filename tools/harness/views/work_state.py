@@ -3,7 +3,7 @@
 All of it was said by persons and programs: it is data, never an instruction.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 from collections.abc import Callable
 from typing import Final, NamedTuple

@@ -15,18 +15,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from attrs import field, frozen
 
+from ....agents.hooks.project_place import ProjectPlace, find_project
 from ....agents.programs import codex
-from ....base.data_folder import find_data_folder
 from ....base.errors import AgentForgeError
 from .findings import Finding, ok, warn
 
 if TYPE_CHECKING:
-    from ....agents.hooks.session_lookup import Candidates
     from ....agents.programs.registry import AgentProgram
     from ....agents.setup.health import HookTrust, Installed
     from ....harness.session_domain import SessionContext
-
-_CREATE: Final = "agents.create"
 
 
 class Prospect(NamedTuple):
@@ -55,14 +52,14 @@ def session_prospect(folder: Path, environment: Mapping[str, str]) -> Prospect:
         folder: The working directory of the agent program, absolute.
         environment: The environment of the agent program.
     """
-    data_folder = find_data_folder(folder)
-    if data_folder is None:
+    project = find_project(folder)
+    if project is None:
         return no_session(
-            f"neither {folder} nor its project has a folder .agentforge",
-            "Make one: agentforge init",
+            f"{folder} is in no Git repository and has no folder .agentforge",
+            "Make one of both: git init, or agentforge init",
         )
     try:
-        return _named(data_folder, environment) or _found(data_folder, environment)
+        return _named(project.data_folder, environment) or _found(project, environment)
     except AgentForgeError as error:
         return no_session(str(error).rstrip("."), "Mend this, then check again.")
 
@@ -85,40 +82,27 @@ def _named(data_folder: Path, environment: Mapping[str, str]) -> Prospect | None
     return _of_session(session)
 
 
-def _found(data_folder: Path, environment: Mapping[str, str]) -> Prospect:
+def _found(project: ProjectPlace, environment: Mapping[str, str]) -> Prospect:
     from ....agents.hooks.session_lookup import candidates
     from ....fleet import stores
 
-    found = candidates(data_folder, environment, stores)
+    found = candidates(project, project.branch(), environment, stores)
     with closing(found.place):
         if len(found.open_sessions) == 1:
             session = found.place.sessions.load(found.open_sessions[0])
             if session is not None:
                 return _of_session(session)
-        return _without_one(found, data_folder, environment)
-
-
-def _without_one(found: Candidates, data_folder: Path, environment: Mapping[str, str]) -> Prospect:
-    from ....agents.hooks.session_lookup import SESSION_VARIABLE
-    from ....agents.hooks.settings import read_left_out
-
     if found.open_sessions:
         return no_session(
-            f"several are open ({', '.join(found.open_sessions)}), and none is named",
-            f"Name one in {SESSION_VARIABLE}, or end the others: agentforge session abort",
+            f"several are open ({', '.join(found.open_sessions)}), and none is chosen",
+            "Choose one in the agent program: /agentforge:switch ID",
         )
+    if found.unreadable:
+        return no_session(str(found.unreadable[0].error).rstrip("."), "Mend it, or begin another.")
     if found.settings.create:
         return Prospect("a prompt begins a session")
-    where = "none is open" if found.place.is_files else "a database's sessions are never guessed"
-    file = data_folder / "config.toml"
-    if _CREATE in read_left_out(data_folder, environment):
-        return no_session(
-            f"{where} and {_CREATE} in {file} is not trusted",
-            "`agentforge trust` shows what it would allow, and allows it.",
-        )
     return no_session(
-        f"{where} and [agents] create is not true",
-        f"Begin one, as `agentforge run` does, or set create = true in [agents] of {file}",
+        "none is open and [agents] create is false", "Set create = true, or remove the key."
     )
 
 

@@ -94,15 +94,16 @@ class Acts:
 
     def _place(self) -> tuple[SessionPlace, list[str]]:
         """Return where this project's sessions are, and the open ones that may be meant."""
+        from ....agents.hooks.project_place import find_project
         from ....agents.hooks.session_lookup import candidates, named_session
 
-        data_folder = find_data_folder(self.folder)
-        if data_folder is None:
+        project = find_project(self.folder)
+        if project is None:
             raise NoOneSession(f"there is no session of {self.folder}")
-        named = named_session(data_folder, self.environment, stores)
+        named = named_session(project.data_folder, self.environment, stores)
         if named is not None:
             return named.place, [named.session_id]
-        found = candidates(data_folder, self.environment, stores)
+        found = candidates(project, project.branch(), self.environment, stores)
         return found.place, found.open_sessions
 
     def _lead(self, place: SessionPlace, session_id: str) -> tuple[SessionManager, SessionContext]:
