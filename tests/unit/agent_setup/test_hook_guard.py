@@ -36,18 +36,18 @@ class Person:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    def is_called(self, folder: Path, **environment: str) -> bool:
+    def is_called(self, folder: Path, event: bytes = EVENT, **environment: str) -> bool:
         done = subprocess.run(
             [*self.shell, str(GUARD), str(self.hook), "codex"],
             cwd=folder,
             env={"PATH": "/usr/bin:/bin", "HOME": str(self.home), **environment},
-            input=EVENT,
+            input=event,
             capture_output=True,
             check=True,
             timeout=60,
         )
         assert done.stderr == b""
-        assert done.stdout in (b"", b"codex:" + EVENT)
+        assert done.stdout.rstrip() in (b"", b"codex:" + event)
         return done.stdout != b""
 
 
@@ -154,3 +154,15 @@ def test_a_variable_of_ours_calls_the_hook_anywhere(person: Person, name: str) -
 
 def test_a_call_of_our_own_runner_needs_no_hook(person: Person) -> None:
     assert not person.is_called(made(person.work / "project"), AGENTFORGE_CALL="1")
+
+
+def test_a_command_of_ours_is_passed_on_where_no_session_begins_by_itself(person: Person) -> None:
+    project = made(person.work / "project")
+    person.configure(OFF)
+    prompt = (
+        b'{"prompt": "agentforge:new \\"%s $(touch made) \\\\ \xc3\xbc\\" ", "x": "'
+        + b"y" * 200_000
+        + b'"}'
+    )
+    assert person.is_called(project, prompt)
+    assert not person.is_called(project, prompt.replace(b"agentforge:", b"agentforge "))

@@ -34,7 +34,9 @@ from .session_place import SessionPlace, Stores
 
 if TYPE_CHECKING:
     from ...harness.session_domain import SessionContext
+    from ..ledger import Purse
     from .recording import FilesStored, Recorded, RecordedEdit
+    from .session_lookup import FoundSession
     from .telling import Start
 
 INSIDE_VARIABLE: Final = "AGENTFORGE_CALL"
@@ -305,12 +307,18 @@ class _HookCall:
         from .session_lookup import NoSession, find_session
 
         event, binding = self._event, self._file.read()
+        binding.note_process(event)
         binding.read_usage(event)
         event = self._event = binding.take_edits(event)
+        bound = self._bound(binding)
+        if event.moment is Moment.PROMPTED and event.text.lstrip(" /").startswith("agentforge"):
+            answered = self._carry_out(binding)
+            if answered is not None:
+                return HookReply(refuse=answered), None, binding
         found = find_session(
             event,
             binding,
-            self._bound(binding),
+            bound,
             self._project,
             self._environment,
             stores=self._stores,
@@ -319,17 +327,8 @@ class _HookCall:
         if found is None or isinstance(found, NoSession):
             self.said = found.said if found is not None else ""
             return NOTHING, None, binding
-        if not binding.is_bound_to(found.place, found.session_id):
-            self._leave(binding)
-            branch = self._project.branch()
-            known, environment = found.knows(event), self._environment
-            binding.bind(
-                found.place, found.session_id, branch=branch, known=known, environment=environment
-            )
-            self._opened = True
-            self._moved = not found.is_new
+        self._bind(binding, found)
         place = found.place
-        self._keep(place)
         if event.moment is Moment.STARTED:
             self._opened = True
             from .settling import settle_conversations
@@ -339,9 +338,9 @@ class _HookCall:
                 place,
                 found.session_id,
                 data_folder=self._data_folder,
-                environment=self._environment,
                 but=(event.program, event.agent_session),
                 now=self._now,
+                purse=self._purse(binding, place),
             )
         if binding.finds_compaction(event):
             self._event = event = event._replace(moment=Moment.COMPACTION_FOUND)
@@ -366,6 +365,46 @@ class _HookCall:
             raise self.failure
         return reply, session, binding
 
+    def _bind(self, binding: Binding, found: FoundSession) -> None:
+        """Bind the conversation to a session, if it is not bound to it."""
+        if not binding.is_bound_to(found.place, found.session_id):
+            self._leave(binding)
+            branch, known = self._project.branch(), found.knows(self._event)
+            binding.bind(
+                found.place,
+                found.session_id,
+                branch=branch,
+                known=known,
+                environment=self._environment,
+            )
+            self._opened = True
+            self._moved = not found.is_new
+        self._keep(found.place)
+
+    def _carry_out(self, binding: Binding) -> str | None:
+        """Carry out what the person says to us, and return the answer; None if it is no command."""
+        from .person_commands import carry_out, command_of
+        from .session_lookup import FoundSession, named_session
+
+        command = command_of(self._event)
+        if command is None:
+            return None
+        bound = named_session(self._data_folder, self._environment, self._stores)
+        if bound is None and binding.session_id is not None and self._place is not None:
+            bound = FoundSession(self._place, binding.session_id)
+        if command.name == "done":
+            self._leave(binding)
+        said, found = carry_out(
+            command, bound, self._project, self._environment, stores=self._stores, now=self._now
+        )
+        if found is not None:
+            self._bind(binding, found)
+            session = found.place.sessions.load(found.session_id)
+            if session is not None and self._moved:
+                binding.notice = self._briefing(session, binding)
+            self._file.write(binding)
+        return said
+
     def _leave(self, binding: Binding) -> None:
         """Charge the session that the conversation leaves for what was spent until now."""
         place = self._place
@@ -373,6 +412,7 @@ class _HookCall:
             return
         if binding.meter.total == binding.charged.usage.total:
             return
+        from ...harness.errors import SessionCorrupted
         from .recording import change_session, record
 
         left = self._event._replace(moment=Moment.ENDED, text="", edited=(), question=None)
@@ -383,7 +423,8 @@ class _HookCall:
                 record(session, left, spent, now=self._now).changed
             )
 
-        change_session(place.sessions, binding.session_id, change)
+        with suppress(SessionCorrupted):  # nothing can be charged to it
+            change_session(place.sessions, binding.session_id, change)
 
     def _change(
         self, binding: Binding, place: SessionPlace
@@ -393,7 +434,7 @@ class _HookCall:
 
         event, edited, files = self._event, self._edited(), self._stored_files(binding, place)
         summary = binding.meter.summary if binding.meter.summary != binding.summary else ""
-        spent = binding.spent(self._environment)
+        spent, purse = binding.spent(self._environment), self._purse(binding, place)
         done: list[tuple[Recorded, SessionContext]] = []
 
         def change(session: SessionContext) -> bool:
@@ -408,6 +449,7 @@ class _HookCall:
                 edited=edited,
                 summary=summary,
                 files=files,
+                purse=purse,
             )
             done.append((recorded, session))
             return recorded.changed
@@ -422,7 +464,17 @@ class _HookCall:
         elif self._event.moment is Moment.COMPACTION_FOUND:
             binding.summary = digest_of(event.text)
         recorded, session = done[0] if done else (None, None)
+        if recorded is not None and failure is None:
+            purse.charge(*recorded.spent)
         return recorded, session, failure
+
+    def _purse(self, binding: Binding, place: SessionPlace) -> Purse:
+        from ...base.settings.spending import read_spending
+        from ..ledger import Payer, Purse
+
+        day = self._now.astimezone().date().isoformat()
+        payer = Payer(binding.session_id or "", os.path.realpath(place.base), day)
+        return Purse(payer, read_spending(self._environment).limits, self._environment)
 
     def _stored_files(self, binding: Binding, place: SessionPlace) -> FilesStored | None:
         event = self._event
@@ -450,17 +502,22 @@ class _HookCall:
     def _reply_of(self, session: SessionContext, recorded: Recorded, binding: Binding) -> HookReply:
         from . import messages
 
-        event, is_spent = self._event, session.token_budget.is_exhausted
-        if recorded.warned and not is_spent:
-            binding.notice = messages.warning(session)
-        binding.stop = messages.spent(session) if is_spent else None
+        event, over = self._event, recorded.over
+        is_spent = session.token_budget.is_exhausted or over is not None
+        if not is_spent:
+            lines = [messages.warning(session)] if recorded.warned else []
+            lines += map(messages.near, recorded.near)
+            binding.notice = "\n".join(lines) or binding.notice
+        binding.stop = messages.spent(session) if session.token_budget.is_exhausted else None
+        if over is not None:
+            binding.stop = binding.stop or messages.over(session, over)
         if event.moment in _SEEN and event.source != "compact" and self._opened:
             self.said = messages.first_line(session)
         if event.moment is Moment.STARTED or (self._moved and self._takes_context and not is_spent):
             binding.notice = None
-            return HookReply(context=self._briefing(session))
+            return HookReply(context=self._briefing(session, binding))
         if event.moment is Moment.COMPACTION_FOUND:
-            binding.briefing = self._briefing(session)
+            self._briefing(session, binding)
         if event.moment is Moment.PROMPTED and is_spent:
             return HookReply(refuse=binding.stop)
         if event.moment in _IN_TOOL_USE and is_spent:
@@ -472,15 +529,22 @@ class _HookCall:
             return HookReply(context=notice)
         return NOTHING
 
-    def _briefing(self, session: SessionContext) -> str:
+    def _briefing(self, session: SessionContext, binding: Binding) -> str:
         from ...base.settings.privacy import read_privacy
-        from . import messages
+        from .messages import briefing_for
         from .settings import read_briefing_shows
+        from .work_tree import changed_files
 
-        may_show = read_privacy(self._event.program, self._environment)
-        shows = read_briefing_shows(self._data_folder, self._environment)
-        most = self._program.MAX_CONTEXT_CHARS
-        return messages.briefing(session, max_chars=most, shows=shows, may_show=may_show)
+        assert self._place is not None  # noqa: S101 (the session came from there)
+        return briefing_for(
+            session,
+            self._event,
+            binding,
+            self._program,
+            shows=read_briefing_shows(self._data_folder, self._environment),
+            may_show=read_privacy(self._event.program, self._environment),
+            changed=changed_files(self._place, session.session_id),
+        )
 
 
 def _missing_briefing(event: HookEvent, binding: Binding) -> str | None:

@@ -26,6 +26,7 @@ from ...harness.domain.history_events import (
 )
 from ...harness.domain.session_checks import MAX_GOAL_CHARS, MAX_PATH_CHARS, storable
 from ...harness.session_domain import SessionContext, SessionState
+from ..ledger import Amount, Purse, Standing
 from ..programs.hook_event import AskedQuestion, HookEvent, Moment, Spent
 from ..programs.tokens import NO_TOKENS, Charged, Cost, Tokens
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 MAX_TEXT_CHARS: Final = 8_000
 """How much of a prompt, a last message or a summary is stored: its beginning and its end."""
+MAX_TITLE_CHARS: Final = 60
 _OUTCOMES: Final = {"completed": "answered"}
 """Outcomes whose name differs from the question's status."""
 _LEAST_OF_AN_ID: Final = 8
@@ -77,11 +79,17 @@ class Recorded(NamedTuple):
         changed: Whether the session has to be saved.
         charged: What of the conversation is charged.
         warned: Whether the event crossed 80 % of the budget.
+        near: The person's limits of which the event crossed 80 %.
+        over: The first of these limits that is spent, or None.
+        spent: What the session had spent before the event, and after it.
     """
 
     changed: bool
     charged: Charged
     warned: bool
+    near: Sequence[Standing]
+    over: Standing | None
+    spent: tuple[Amount, Amount]
 
 
 def record(
@@ -93,6 +101,7 @@ def record(
     edited: Sequence[RecordedEdit] = (),
     summary: str = "",
     files: FilesStored | None = None,
+    purse: Purse | None = None,
 ) -> Recorded:
     """Record an event in a session that has not ended.
 
@@ -104,17 +113,22 @@ def record(
         edited: The files that the event reports as written.
         summary: The summary of a compaction, for an event that has none.
         files: The files of the work tree, if they were stored for this event.
+        purse: The person's limits, if they apply.
     """
     entries, was_warning = len(session.history), session.token_budget.is_warning
     state = session.state
+    before = _spent(session)
     charged = _charge(session, event, spent, now)
-    if event.moment is Moment.PROMPTED:
+    after = _spent(session)
+    earlier, limits = ((), ()) if purse is None else purse.standings(before, after)
+    over = next((one for one in limits if one.is_spent), None)
+    if event.moment is Moment.PROMPTED and over is None:
         _go_on_if_extended(session, now)
-    stop_if_spent(session, now)
+    stop_if_spent(session, now, over)
     is_end = event.moment is not Moment.PROMPTED
     if files is not None and not is_end:
         record_files(session, files, now)
-    if not _refused(session, event):
+    if not _refused(session, event, over):
         _record_moment(session, event, now=now, edited=edited, summary=summary)
     if files is not None and is_end:
         record_files(session, files, now)
@@ -122,7 +136,14 @@ def record(
         changed=len(session.history) != entries or session.state is not state,
         charged=charged,
         warned=session.token_budget.is_warning and not was_warning,
+        near=[one for one, was in zip(limits, earlier, strict=True) if one.is_near > was.is_near],
+        over=over,
+        spent=(before, after),
     )
+
+
+def _spent(session: SessionContext) -> Amount:
+    return Amount(session.token_budget.tokens_used, session_cost(session))
 
 
 def record_files(session: SessionContext, files: FilesStored, now: datetime) -> bool:
@@ -263,10 +284,12 @@ def _named(models: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
-def stop_if_spent(session: SessionContext, now: datetime) -> None:
-    """Pause an active session whose budget is spent."""
+def stop_if_spent(session: SessionContext, now: datetime, over: Standing | None = None) -> None:
+    """Pause an active session whose budget, or a limit of the person, is spent."""
     budget = session.token_budget
-    if budget.is_exhausted and session.state is SessionState.ACTIVE:
+    if session.state is not SessionState.ACTIVE:
+        return
+    if budget.is_exhausted:
         session.apply(
             "pause",
             details=f"the budget is spent: {budget.tokens_used:,} of "
@@ -275,6 +298,8 @@ def stop_if_spent(session: SessionContext, now: datetime) -> None:
             missing_tokens=1 - budget.tokens_remaining,
             now=now,
         )
+    elif over is not None:
+        session.apply("pause", details=f"the limit is spent: {over}", cause=BUDGET_CAUSE, now=now)
 
 
 def _go_on_if_extended(session: SessionContext, now: datetime) -> None:
@@ -287,8 +312,9 @@ def _go_on_if_extended(session: SessionContext, now: datetime) -> None:
                 return
 
 
-def _refused(session: SessionContext, event: HookEvent) -> bool:
-    return event.moment is Moment.PROMPTED and session.token_budget.is_exhausted
+def _refused(session: SessionContext, event: HookEvent, over: Standing | None) -> bool:
+    is_spent = session.token_budget.is_exhausted or over is not None
+    return event.moment is Moment.PROMPTED and is_spent
 
 
 def _record_moment(
@@ -306,7 +332,9 @@ def _record_moment(
         case Moment.STARTED if event.source != "compact":
             session.add_event(AgentStarted(**who, source=kept_text(event.source)), now=now)
         case Moment.PROMPTED if text and event.by_person:
-            session.goal = session.goal or text[:MAX_GOAL_CHARS]
+            if not session.goal:
+                session.goal = text[:MAX_GOAL_CHARS]
+                session.title = session.title or title_of(text)
             session.add_event(AgentPrompted(**who, text=text, masked=masked), now=now)
         case Moment.TURN_ENDED if text:
             session.add_event(AgentTurnEnded(**who, text=text, masked=masked), now=now)
@@ -409,6 +437,13 @@ def _with_its_ends(text: str, most: int) -> str:
     """Return a text, or its beginning and its end if it is too long."""
     half = most // 2
     return text if len(text) <= most else f"{text[:half]}\n…\n{text[-half + 3 :]}"
+
+
+def title_of(text: str) -> str | None:
+    """Return a title made of the first line of a prompt; None if nothing of it can be shown."""
+    line = next((one for one in text.splitlines() if one.strip()), "")
+    shown = " ".join("".join(one if one.isprintable() else " " for one in line).split())
+    return f"{shown[: MAX_TITLE_CHARS - 1]}…" if len(shown) > MAX_TITLE_CHARS else shown or None
 
 
 def change_session(

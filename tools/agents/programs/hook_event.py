@@ -4,13 +4,15 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from .tokens import Charged, Cost, Tokens, Usage
+from .tokens import Charged, Cost, Tokens, UsageByModel
 
 # Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 
 BRIEFED: Final = "AgentForge session briefing, revision "
 """The beginning of every briefing, by which it is found again in a context."""
+UPDATED: Final = "AgentForge session update, revision "
+"""The beginning of what follows a briefing that the context still has."""
 SENT_ON: Final = "AgentForge: the project's own check did not pass"
 """The beginning of the text that sends an agent back to work; a program may show it as a prompt."""
 
@@ -179,7 +181,7 @@ class Spent(NamedTuple):
         weights: How much of a token counts against the budget, by kind; 1 for other kinds.
     """
 
-    usage: Usage
+    usage: UsageByModel
     baseline: int
     charged: Charged
     price: Callable[[Charged], Cost]

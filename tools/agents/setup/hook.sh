@@ -1,7 +1,8 @@
 # sh hook.sh HOOK PROGRAM: calls the hook where it may have something to do; no Python elsewhere.
 #
 # There is nothing to do outside of repositories and of folders with an `.agentforge`, nor in a
-# repository in which the person has no sessions and lets none begin. In doubt the hook is called.
+# repository in which the person has no sessions and lets none begin but by a command of ours. In
+# doubt the hook is called.
 # No file of a project is read.
 
 drain() { exec cat >/dev/null 2>&1; }
@@ -54,5 +55,9 @@ for folder in "$CLAUDE_PROJECT_DIR" "$PWD" "$physical"; do
         folder=${folder%/*}
     done
 done
-[ -z "$roots" ] || none_begins "$configuration/agentforge/config.toml" || call
-drain
+[ -n "$roots" ] || drain
+none_begins "$configuration/agentforge/config.toml" || call
+input=$(cat)
+case $input in
+*agentforge:*) printf '%s\n' "$input" | call ;; # perhaps a command by which the person begins one
+esac
