@@ -64,7 +64,10 @@ class Binding:
         directory: The folder in which the program was started; empty if unknown.
         process: The program's process: its id and its start time; empty if unknown.
         branch: The tag of the branch that was checked out when it was bound; empty for none.
-        briefing: What replaces a briefing that a compaction removed from the context, or None.
+        briefing: The last briefing, with all updates; it replaces one that a compaction removed
+            from the context. None before the first.
+        briefed: How the texts begin that the context has of it: a briefing, then the last update.
+        entries: How many entries the session's history had at that time.
         baseline: What the program had reported when the conversation was bound; only usage beyond
             it is charged to this session.
         meter: What the program has reported so far.
@@ -81,9 +84,11 @@ class Binding:
         "base",
         "baseline",
         "branch",
+        "briefed",
         "briefing",
         "charged",
         "directory",
+        "entries",
         "looked_at",
         "meter",
         "notice",
@@ -113,6 +118,8 @@ class Binding:
         self.meter = UsageMeter(given.get("meter"))
         self.notice = _text(given.get("notice"))
         self.briefing = _text(given.get("briefing"))
+        self.briefed = [one for one in given.get("briefed", ()) if type(one) is str]
+        self.entries = _count(given.get("entries"))
         self.stop = _text(given.get("stop"))
         self.looked_at = [one for one in given.get("looked_at", ()) if type(one) is int]
         self.summary = _text(given.get("summary")) or ""
@@ -205,6 +212,7 @@ class Binding:
         self.session_id, self.base, self.store = session_id, str(place.base), place.name
         self.branch, self.looked_at = branch, []
         self.stop = self.notice = self.briefing = None
+        self.briefed = []
 
     def is_current(self, event: HookEvent, place: SessionPlace) -> bool:
         """Return whether session and program files are unchanged since the last look."""
