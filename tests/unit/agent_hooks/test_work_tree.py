@@ -370,3 +370,23 @@ def test_no_files_are_replaced_while_an_agent_is_at_work(
     talk.start("resume")
     opened(project, begun).rewind(2)
     assert (project.folder / "a.txt").read_text() == "two\n"
+
+
+STORE = (
+    "import pathlib, sys; from agentforge_sessions.agents.hooks.work_tree import WorkTree; "
+    "print(WorkTree(*map(pathlib.Path, sys.argv[1:])).store())"
+)
+
+
+def test_agents_that_end_their_turns_together_store_the_files_once(
+    project: Project, begun: str
+) -> None:
+    (project.folder / "a.txt").write_text("a")
+    directory = project.store.session_directory(begun)
+    words = [sys.executable, "-c", STORE, str(project.folder), str(directory)]
+    started = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    found = {one.communicate(timeout=120)[0] for one in started}
+    assert len(found) == 1
+    assert [one.id for one in open_snapshots(project.store).of(begun).list()] == [
+        found.pop().strip()
+    ]
