@@ -5,22 +5,42 @@ A context has one whole briefing: a restarted conversation that has it gets what
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from ...harness.session_domain import SessionContext, SessionState
 from ...harness.views.briefing import KnownRecord, brief, most_tokens
 from ...harness.views.session_head import UnreadableSession
+from ...harness.views.work_state import NOTHING_KNOWN
+from ..ledger import Standing
 from ..programs.context_file import holds_texts
 from ..programs.hook_event import BRIEFED, SENT_ON, UPDATED, HookEvent
 from ..programs.registry import AgentProgram
 from .binding import Binding
 from .recording import title_of
 
+if TYPE_CHECKING:
+    from ...harness.session_ports import LocalSessions
+
 MAX_BRIEFING_TOKENS: Final = 2_000
 MAX_BRIEFING_CHARS: Final = 9_000
 _MOST_NAMED: Final = 5
 _RESUMED: Final = "resume"
+
+
+def known_work(
+    sessions: LocalSessions, session: SessionContext, may_show: Callable[[str], bool]
+) -> dict[str, Any]:
+    """Return the state of a session's work for its briefing, without what can't be read."""
+    from ...base.errors import AgentForgeError
+    from ..transcripts.state import work_state
+    from .work_tree import changed_files
+
+    try:
+        work = work_state(sessions, session.session_id, session, may_show=may_show)
+    except AgentForgeError:  # a briefing without it is better than none
+        work = NOTHING_KNOWN
+    return {"work": work, "changed": changed_files(sessions, session.session_id)}
 
 
 def briefing_for(
@@ -159,6 +179,21 @@ def spent(session: SessionContext) -> str:
         f"AgentForge: the token budget of session {session.session_id} is spent "
         f"({budget.tokens_used:,} of {budget.total_budget:,} tokens). The session is paused, and "
         f"what was done is recorded. A person goes on with: {extend_command(session)}"
+    )
+
+
+def near(limit: Standing) -> str:
+    """Return the line for 80 % of a limit of the person."""
+    return f"AgentForge: {limit.spent * 100 // limit.most} % of a limit is spent: {limit}."
+
+
+def over(session: SessionContext, limit: Standing) -> str:
+    """Return why the agent has to stop for a limit of the person, and what they can do."""
+    more = "5usd" if limit.unit == "micro_usd" else "TOKENS"
+    command = f"agentforge session budget {session.session_id} --of {limit.scope} --extend {more}"
+    return (
+        f"AgentForge: a limit is spent: {limit}. The session is paused, and what was done is "
+        f"recorded. A person goes on with: {command}"
     )
 
 

@@ -23,6 +23,7 @@ from .session_place import SessionPlace, Stores
 
 if TYPE_CHECKING:
     from ...harness.session_domain import SessionContext
+    from ...harness.session_ports import LocalSessions
     from ...repository.snapshots.snapshots import Snapshots
 
 _NOTE: Final = "work-tree"
@@ -194,15 +195,15 @@ def store_later(arguments: Sequence[str], stores: Stores) -> None:
         place.close()
 
 
-def changed_files(place: SessionPlace, session_id: str) -> str:
+def changed_files(sessions: "LocalSessions", session_id: str) -> str:
     """Return which files the session's work changed so far, with counts of lines; "" if none.
 
     It compares the first snapshot with the last one; at most 40 lines.
     """
-    directory = place.sessions.session_directory(session_id)
+    directory = sessions.session_directory(session_id)
     root = noted_work_tree(directory)
-    session = None if root is None else place.sessions.load(session_id)
-    if session is None or root is None or not place.sessions.is_own(session_id):
+    session = None if root is None else sessions.load(session_id)
+    if session is None or root is None or not sessions.is_own(session_id):
         return ""
     stored = [
         entry.event.snapshot
