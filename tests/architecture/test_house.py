@@ -18,19 +18,19 @@ from tests.architecture.house import (
 )
 
 BUDGETS: Final = {
-    "agents": 4_800,
-    "base": 6_470,
-    "entrypoints": 19_170,
+    "agents": 6_080,
+    "base": 6_730,
+    "entrypoints": 19_180,
     "fleet": 5_380,
-    "harness": 8_680,
+    "harness": 8_720,
     "integrations": 2_400,
     "jail": 2_320,
     "prune": 3_510,
     "questions": 3_390,
     "repository": 5_280,
     "sandbox": 11_170,
-    "wiring": 2_370,
-    "workflows": 7_690,
+    "wiring": 2_360,
+    "workflows": 7_710,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
 

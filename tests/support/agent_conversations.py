@@ -197,7 +197,9 @@ class OpencodeConversation(Conversation):
 
     def used(self, *usage: tuple[str, int]) -> dict[str, Any]:
         """Report messages with what they cost, and return the answer."""
-        reports = [{"id": key, "model": "model-o", "tokens": tokens} for key, tokens in usage]
+        reports = [
+            {"id": key, "model": "model-o", "tokens": {"total": tokens}} for key, tokens in usage
+        ]
         return self.hook("message.updated", usage=reports)
 
 

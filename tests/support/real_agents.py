@@ -272,12 +272,6 @@ def warnings(request: dict[str, Any]) -> int:
     return len(re.findall(r"AgentForge: \d+ % of this session's token budget", json.dumps(request)))
 
 
-def newest_briefing(request: dict[str, Any]) -> int:
-    """Return of which revision of the session the newest briefing in a request is; 0 for none."""
-    found = re.findall(r"AgentForge session briefing, revision (\d+) of", json.dumps(request))
-    return max(map(int, found), default=0)
-
-
 def _hooks(events: Sequence[str], command: str) -> str:
     hooks = {event: [{"hooks": [{"type": "command", "command": command}]}] for event in events}
     return json.dumps({"hooks": hooks})

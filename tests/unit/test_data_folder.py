@@ -15,6 +15,8 @@ from agentforge_sessions.base.data_folder import (
     data_folder_above,
     find_data_folder,
     is_repository,
+    project_folder,
+    read_plain,
     state_folder,
 )
 from agentforge_sessions.harness import SessionManager, SessionStore
@@ -24,6 +26,7 @@ from agentforge_sessions.harness.store.sessions_place import (
     sessions_directory,
 )
 from agentforge_sessions.questions import load_config
+from tests.support.descriptors import held_below
 from tests.support.trusting import PERSON, trusted
 
 
@@ -121,6 +124,23 @@ def test_an_empty_folder_of_gits_name_is_no_repository(tmp_path: Path) -> None:
     assert not is_repository(tmp_path / "nowhere")
     begin_repository(tmp_path)
     assert is_repository(tmp_path)
+
+
+def test_finding_the_folder_of_a_repository_leaves_nothing_open(tmp_path: Path) -> None:
+    begin_repository(tmp_path)
+    for _ in range(3):
+        assert project_folder(tmp_path, {"HOME": str(tmp_path)}) is not None
+    assert held_below(tmp_path) == []
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_regular_file_is_refused_and_closed(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "other")
+    with pytest.raises(OSError, match="other"):
+        read_plain(str(tmp_path / "other"), most=1)
+    assert held_below(tmp_path) == []
 
 
 STATE: Final = {"XDG_STATE_HOME": "/state", "HOME": "/home/ada"}

@@ -73,6 +73,16 @@ def test_a_records_fields_and_traceback_are_passed_on(caplog: pytest.LogCaptureF
     assert failed.exc_info[0] is RuntimeError
 
 
+def test_a_secret_in_an_event_is_masked(caplog: pytest.LogCaptureFixture) -> None:
+    structlog.reset_defaults()
+    secret = "gh" + "p_" + "a1B2" * 9
+    with caplog.at_level("INFO", "agentforge"):
+        get_logger("agentforge.store").warning("store.refused", error=f"no access with {secret}")
+    (record,) = caplog.records
+    assert record.getMessage() == "store.refused error='no access with [masked GitHub token]'"
+    assert secret not in str(vars(record))
+
+
 def test_events_can_be_captured_by_structlogs_own_means() -> None:
     with capture_logs() as events:
         get_logger("agentforge.test").info("thing.done", count=2)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.base.path_pattern import component_matcher, is_exact, matches, names_any
+from agentforge_sessions.base.text.path_pattern import (
+    component_matcher,
+    is_exact,
+    matches,
+    names_any,
+)
 
 
 @pytest.mark.parametrize(

@@ -163,15 +163,18 @@ def small_file(path: str) -> str:
     return os.fsdecode(read_plain(path, most=8192))
 
 
-def read_plain(path: str, *, most: int) -> bytes:
-    """Return up to `most` bytes of a regular file.
+def read_plain(path: str, *, most: int, flags: int = 0) -> bytes:
+    """Return up to `most` bytes of a regular file, opened with more `flags`.
 
     Raises:
         OSError: It is not a regular file, or the system refused.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+
+    def opened(named: str, mode: int) -> int:
+        return os.open(named, mode | os.O_NONBLOCK | flags)
+
+    with open(path, "rb", opener=opened) as file:  # unlike os.fdopen, it closes a folder's, too
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(f"{path} is no regular file")
         return file.read(most)
 

@@ -158,6 +158,7 @@ class _EventLogger:
                 structlog.stdlib.filter_by_level,
                 _merge_bound_fields,
                 structlog.contextvars.merge_contextvars,
+                without_secrets,
                 _to_standard_logging,
             ],
             wrapper_class=structlog.stdlib.BoundLogger,
@@ -179,6 +180,15 @@ def _unheard(*_: object, **__: object) -> None:
 
 def _merge_bound_fields(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
     return {**(_bound.get() or {}), **event}
+
+
+def without_secrets(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Mask keys and passwords in an event's texts; a processor of structlog."""
+    from .text.masking import mask
+
+    return {
+        name: mask(value).text if isinstance(value, str) else value for name, value in event.items()
+    }
 
 
 def _to_standard_logging(

@@ -552,7 +552,7 @@ def build_editing_agent(
 
         choice = granted(choice, allowed)
     if choice.kind in {"command", "program"}:
-        return JailedAgent(store, choice, jail, shows_named=allowed is None)
+        return JailedAgent(store, choice, jail, own=allowed is None)
     if choice.kind == "recorded":
         return make_agent(choice)
     raise ValueError(f"agent: {choice.kind} can't edit files in place; name a command")

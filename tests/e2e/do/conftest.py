@@ -103,19 +103,28 @@ class Desk:
     def document(self, *arguments: object, code: int = 0) -> Any:
         return json.loads(self.do(*arguments, "--json", code=code).out)
 
-    def agentforge(self, *arguments: str, typed: str = "") -> str:
-        done = subprocess.run(
+    def agentforge(self, *arguments: str) -> str:
+        done = self._run(*arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def refused(self, *arguments: str) -> str:
+        """Run a command that fails; return what it says of that."""
+        done = self._run(*arguments)
+        assert done.returncode != 0, done.stdout + done.stderr
+        return done.stderr
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [PROGRAM, *arguments],
             cwd=self.checkout,
             env=self.environment,
-            input=typed,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=100,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
 
     def at_terminal(self, *arguments: object, **more: Any) -> Process:
         """Run `agentforge do` at a pseudo-terminal; see `Installed.at_terminal`."""

@@ -149,6 +149,21 @@ def test_a_command_that_is_not_there(desk: Desk) -> None:
     assert "no-such-check" in said
 
 
+@pytest.mark.parametrize("branch", ["main", "a..b", "-x", "HEAD", ""])
+def test_a_branch_that_can_not_be_made(desk: Desk, branch: str) -> None:
+    plain_git(desk.checkout, "branch", "-M", "main")
+    agent = ("--agent", desk.agent("exit 9"))
+    assert "can't be made" in refused(desk, "x", *agent, *CHECKED, f"--branch={branch}", code=6)
+
+
+def test_a_task_that_goes_on_has_its_branch_refused_before(desk: Desk) -> None:
+    desk.do("x", "--agent", desk.agent("exit 9"), *CHECKED, code=1)
+    before = desk.actions
+    done = desk.do("--continue", "--branch", "a..b", code=6)
+    assert "can't be made" in done.err
+    assert desk.actions == before
+
+
 def test_options_of_a_beginning_with_continue(desk: Desk) -> None:
     assert "leave out --plan" in refused(desk, "--continue", "--plan")
     assert "no task of this repository" in refused(desk, "--continue")

@@ -45,10 +45,27 @@ def test_a_result_that_leaves_the_check_alone_is_applied_unasked(desk: Desk) -> 
 def test_no_agent_is_taken_from_the_repository(tmp_path: Path, folder: str) -> None:
     require_jail()
     desk = desk_of(repository(tmp_path / "project", FILES))
-    for place in ("", "bin"):
-        put_command(desk.checkout / place, "claude", "exit 9")
-    desk.environment["PATH"] = f"{folder.format(checkout=desk.checkout)}:{PLAIN}"
     desk.environment["ANTHROPIC_API_KEY"] = "a-key"
-    for named in ((), ("--agent", "claude:sonnet")):
-        said = " ".join(desk.do("x", *named, *CHECKED, code=2).err.split())
-        assert "which is in this repository" in said
+    put_command(tmp_path / "own", "claude", "exit 9")
+    desk.environment["PATH"] = f"{tmp_path / 'own'}:{PLAIN}"
+    desk.do("x", *CHECKED, code=1)
+    asked = desk.actions
+    trap = f"touch {tmp_path / 'trap'}"
+    for place in ("", "bin"):
+        put_command(desk.checkout / place, "claude", trap)
+    desk.environment["PATH"] = f"{folder.format(checkout=desk.checkout)}:{PLAIN}"
+    session_id = desk.session.session_id
+    for words in (
+        ("do", "x", *CHECKED),
+        ("do", "x", "--agent", "claude:sonnet", *CHECKED),
+        ("do", "--continue"),
+        ("do", "--continue", "--agent", "claude:sonnet"),
+        ("resume", session_id),
+        ("session", "retry", session_id, "--agent", "claude"),
+        ("run", "spec", "x", "--about", "x", "--agent", "claude"),
+        ("run", "spec", "x", "--about", "x", "--agent", "claude", "--agent-mode", "edit"),
+    ):
+        said = " ".join(desk.refused(*words).split())
+        assert "which is in this repository" in said, words
+    assert desk.actions == asked, "no session was begun or changed"
+    assert not (tmp_path / "trap").exists()

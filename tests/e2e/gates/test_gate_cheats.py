@@ -369,3 +369,9 @@ def test_unittest_classes_whose_set_up_needs_the_component_go_from_red_to_green(
     gate = Gate(kind="tests_pass", framework="unittest", tests_unchanged=True)
     green = run_gate(gate, given, gates)
     assert green.passed, green.evidence
+
+
+def test_folder_in_place_of_the_report_is_no_report(gates: SandboxGates) -> None:
+    done = gates.run("import os\nos.mkdir('report')", files={}, report="report")
+    assert done.result.success, done.result
+    assert done.report is None

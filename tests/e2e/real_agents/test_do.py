@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 
 from agentforge_sessions.base.data_folder import project_folder
 from agentforge_sessions.harness import SessionStore
+from tests.support.descriptors import held_below
 from tests.support.own_project import require_jail
 from tests.support.promptness import wait_until
 from tests.support.real_agents import PATIENCE_S, program
@@ -159,6 +160,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
             "PATH": f"{folder}:{os.environ['PATH']}",
         }
         yield Desk(checkout, adapter, model, environment)
+    assert held_below(tmp_path) == [], "a store that is looked at again and again holds nothing"
 
 
 def asked(desk: Desk) -> int:
@@ -190,3 +192,41 @@ def test_a_task_killed_at_any_moment_is_continued_and_applied(
     assert document["token_budget"]["tokens_used"] >= 2_020
     assert (desk.checkout / "work.txt").read_text() == "begun\nmore\nmore\n"
     assert plain_git(desk.checkout, "status", "--porcelain").stdout == b"M  work.txt\n"
+
+
+LOGINS: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
+    "claude": (
+        "ANTHROPIC_API_KEY",
+        ".claude/.credentials.json",
+        {
+            "claudeAiOauth": {
+                "accessToken": "invented",
+                "refreshToken": "invented",
+                "expiresAt": 4_000_000_000_000,
+                "scopes": ["user:inference", "user:profile"],
+                "subscriptionType": "max",
+            }
+        },
+    ),
+    "codex": (
+        "OPENAI_API_KEY",
+        ".codex/auth.json",
+        {"auth_mode": "apikey", "OPENAI_API_KEY": "invented"},
+    ),
+}
+"""The variable that is taken away, and the login file in the home with an invented content."""
+
+
+@pytest.mark.parametrize("desk", list(LOGINS), indirect=True)
+def test_a_program_that_a_file_in_the_home_logs_in_does_a_task(desk: Desk, tmp_path: Path) -> None:
+    variable, path, login = LOGINS[desk.adapter.agent.partition(":")[0]]
+    desk = evolve(
+        desk, environment={name: v for name, v in desk.environment.items() if name != variable}
+    )
+    (tmp_path / path).parent.mkdir()
+    (tmp_path / path).write_text(json.dumps(login))
+    words = ("Add a line.", "--agent", desk.adapter.agent, "--check", "sh check.sh", "--yes")
+    assert desk.end(desk.start(*words))["state"] == "completed"
+    assert (desk.checkout / "work.txt").read_text() == "begun\nmore\nmore\n"
+    assert json.loads((tmp_path / path).read_text()) == login
+    assert [one.name for one in (tmp_path / path).parent.iterdir()] == [(tmp_path / path).name]

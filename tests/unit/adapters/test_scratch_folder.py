@@ -15,6 +15,7 @@ from agentforge_sessions.agents.running.scratch_folder import (
     PREFIX,
     gate_directory,
     remove_abandoned,
+    scratch_folder,
 )
 from agentforge_sessions.base.clock import utc_now
 from agentforge_sessions.base.files.file_lock import DirectoryLock
@@ -38,6 +39,18 @@ def left_behind(parent: Path, name: str = f"{PREFIX}killed") -> Path:
 def test_a_directory_whose_process_was_killed_goes(tmp_path: Path, later: FakeClock) -> None:
     directory = left_behind(tmp_path)
     assert remove_abandoned(tmp_path, clock=later) == [directory]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_folder_removes_those_of_killed_processes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    directory = left_behind(tmp_path)
+    past = (utc_now() - ABANDONED_AFTER - timedelta(minutes=1)).timestamp()
+    os.utime(directory, (past, past))
+    with scratch_folder() as (folder, _):
+        assert list(tmp_path.iterdir()) == [folder.parent]
     assert list(tmp_path.iterdir()) == []
 
 

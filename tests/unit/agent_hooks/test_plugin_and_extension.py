@@ -56,7 +56,8 @@ def test_opencode_is_briefed_and_charged_once_by_the_ids_of_messages(
     opencode.prompt("Count")
     assert opencode.used(("msg_1", 300)) == {}
     opencode.used(("msg_1", 300), ("msg_2", 50))
-    opencode.hook("session.started", source="resume", usage=[{"id": "msg_2", "tokens": 70}])
+    used = {"id": "msg_2", "tokens": {"total": 70}}
+    opencode.hook("session.started", source="resume", usage=[used])
     assert project.session(session_id).token_budget.tokens_used == 370
     assert "prompted" in project.actions(session_id)[2]
 

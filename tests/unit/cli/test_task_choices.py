@@ -11,6 +11,7 @@ import typer
 from agentforge_sessions.agents.running.logins import (
     LOGINS,
     adapted,
+    login_files,
     login_missing,
     login_problem,
     variables_of,
@@ -168,14 +169,31 @@ def test_a_program_finds_its_key_and_its_model_where_it_looks_for_them() -> None
     assert adapted("codex", {**given, "CODEX_API_KEY": "own"})[0]["CODEX_API_KEY"] == "own"
     _, files = adapted("gemini", {"GEMINI_API_KEY": "k"})
     assert "gemini-api-key" in files[".gemini/settings.json"]
+    assert "oauth-personal" in adapted("gemini", {}, by_file=True)[1][".gemini/settings.json"]
     assert adapted("claude", {"ANTHROPIC_API_KEY": "k"}) == ({"ANTHROPIC_API_KEY": "k"}, {})
 
 
 def test_a_program_without_a_login_is_named_before_it_is_asked() -> None:
-    assert login_missing("claude", ("ANTHROPIC_API_KEY",)) is None
-    assert "claude setup-token" in (login_missing("claude:opus", ("ANTHROPIC_MODEL",)) or "")
-    assert login_missing("opencode", ()) is None, "its provider may need no key"
-    assert login_missing("sh agent.sh", ()) is None
+    home = {"HOME": "/nowhere"}
+    assert login_missing("claude", ("ANTHROPIC_API_KEY",), home) is None
+    said = login_missing("claude:opus", ("ANTHROPIC_MODEL",), home) or ""
+    assert "~/.claude/.credentials.json is not there" in said
+    assert "claude setup-token" in said
+    assert login_missing("opencode", (), home) is None, "its provider may need no key"
+    assert login_missing("sh agent.sh", (), home) is None
+
+
+def test_a_login_file_is_found_in_an_absolute_folder_alone(tmp_path: Path) -> None:
+    write(tmp_path, auth_json="login")
+    elsewhere = {"HOME": "/nowhere", "CODEX_HOME": str(tmp_path)}
+    found = login_files("codex:m", ("OPENAI_BASE_URL",), elsewhere)
+    assert found == (f"{tmp_path}/auth.json", {"auth.json": b"login"}, "")
+    assert login_files("codex", ("CODEX_API_KEY",), elsewhere) is None
+    assert login_files("sh agent.sh", (), elsewhere) is None
+    for home in ({}, {"HOME": "."}, {"HOME": "/nowhere", "CODEX_HOME": "."}):
+        found = login_files("codex", (), home)
+        assert found is not None
+        assert (found.files, found.problem) == ({}, "is not there")
 
 
 @pytest.mark.parametrize(

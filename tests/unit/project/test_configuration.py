@@ -63,6 +63,8 @@ create = false
 token_budget = 5000
 gate = true
 gate_rounds = 7
+[privacy]
+transcripts = "references"
 [store]
 url = "postgresql://agents@db/agents"
 direct = "postgresql://agents@primary/agents"

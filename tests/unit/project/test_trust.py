@@ -123,7 +123,8 @@ def test_a_bound_that_may_be_lowered_is_the_default() -> None:
 def test_nothing_but_names_and_what_the_person_hears_is_harmless() -> None:
     harmless = {name for name, standing in TABLE.items() if isinstance(standing, Harmless)}
     assert harmless == {
-        *("project.language", "project.package_manager", "notify.bell", "notify.title")
+        *("project.language", "project.package_manager", "notify.bell", "notify.title"),
+        "privacy.transcripts",
     }
 
 
@@ -382,7 +383,7 @@ def test_rules_that_changed_since_are_left_out(project: Path) -> None:
     assert found.left_out == ("context.rules",)
 
 
-@pytest.mark.parametrize("section", ["[worker]\nagents = ['claude']\n", "[privacy]\n"])
+@pytest.mark.parametrize("section", ["[worker]\nagents = ['claude']\n", "[privacy.codex]\n"])
 def test_what_is_the_persons_alone_is_no_section_of_a_project(project: Path, section: str) -> None:
     own(section)
     assert load_configuration().left_out == ()

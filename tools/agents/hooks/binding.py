@@ -31,9 +31,11 @@ from ...base.files import (
 )
 from ...base.files.atomic_file import random_token
 from ...base.identifiers import is_session_id, is_workspace_name
+from ...base.settings.spending import read_spending
 from ..programs.hook_event import HookEvent, Moment, Spent
-from ..programs.meter import UsageMeter, object_of
+from ..programs.meter import UsageMeter, counts_of, object_of, usage_of
 from ..programs.registry import has_read_all, read_files
+from ..programs.tokens import Charged, Cost
 from .session_place import SessionPlace
 
 FOLDER: Final = "conversations"
@@ -60,11 +62,14 @@ class Binding:
         base: The directory of that session's base.
         store: The address of its store, without a password; empty for the files of the base.
         branch: The tag of the branch that was checked out when it was bound; empty for none.
-        briefing: What replaces a briefing that a compaction removed from the context, or None.
+        briefing: The last briefing, with all updates; it replaces one that a compaction removed
+            from the context. None before the first.
+        briefed: How the texts begin that the context has of it: a briefing, then the last update.
+        entries: How many entries the session's history had at that time.
         baseline: What the program had reported when the conversation was bound; only usage beyond
             it is charged to this session.
         meter: What the program has reported so far.
-        charged: How much of that is charged, by the session's own record.
+        charged: What of that is charged, by the session's own record, and what it cost.
         notice: A line for the next answer that can carry text for the agent, or None.
         stop: Why the agent had to stop at the last look at the session, or None.
         looked_at: Identifies the session's file at that look; empty if there was none.
@@ -77,8 +82,10 @@ class Binding:
         "base",
         "baseline",
         "branch",
+        "briefed",
         "briefing",
         "charged",
+        "entries",
         "looked_at",
         "meter",
         "notice",
@@ -100,10 +107,13 @@ class Binding:
         self.store = _text(given.get("store")) or ""
         self.branch = _text(given.get("branch")) or ""
         self.baseline = _count(given.get("baseline"))
-        self.charged = _count(given.get("charged"))
+        usage, costs = given.get("charged_usage"), counts_of(given.get("charged_costs"))
+        self.charged = Charged(usage_of(usage), costs)
         self.meter = UsageMeter(given.get("meter"))
         self.notice = _text(given.get("notice"))
         self.briefing = _text(given.get("briefing"))
+        self.briefed = [one for one in given.get("briefed", ()) if type(one) is str]
+        self.entries = _count(given.get("entries"))
         self.stop = _text(given.get("stop"))
         self.looked_at = [one for one in given.get("looked_at", ()) if type(one) is int]
         self.summary = _text(given.get("summary")) or ""
@@ -111,8 +121,10 @@ class Binding:
 
     def as_json(self) -> dict[str, Any]:
         """Return the state to store."""
-        kept = {name: getattr(self, name) for name in self.__slots__ if name != "meter"}
-        return {**kept, "meter": self.meter.as_json()}
+        found = {name: getattr(self, name) for name in self.__slots__}
+        usage, costs = found.pop("charged")
+        charged = {"charged_usage": usage._asdict(), "charged_costs": costs}
+        return {**found, **charged, "meter": self.meter.as_json()}
 
     def read_usage(self, event: HookEvent) -> None:
         """Read the conversation's cost from the program's files and from an event."""
@@ -128,36 +140,63 @@ class Binding:
                 thoroughly=event.moment in _THOROUGH,
             )
         for one in event.usage:
-            self.meter.report(one.key, one.tokens, one.model)
+            self.meter.report(one.key, one.tokens, one.model, one.micro_usd)
 
     def take_edits(self, event: HookEvent) -> HookEvent:
         """Return the event, adding edited files that only the program's own file mentions."""
         found, self.meter.edited = self.meter.edited, []
         return event._replace(edited=(*event.edited, *found)) if found else event
 
-    def spent(self) -> Spent:
-        """Return the reported usage in the form that is recorded."""
-        return Spent(self.meter.total, self.meter.models, self.baseline)
+    def spent(self, environment: Mapping[str, str]) -> Spent:
+        """Return the reported usage in the form that is recorded.
+
+        Args:
+            environment: Locates the person's configuration, which may override prices.
+        """
+        usage, settings = self.meter.usage, read_spending(environment)
+
+        def price(charged: Charged) -> Cost:
+            if charged.usage == usage:
+                return Cost()
+            from ..programs.prices import Prices  # few calls charge anything
+
+            return Prices(settings.prices).cost_of(usage, charged)
+
+        return Spent(usage, self.baseline, self.charged, price, settings.weights)
 
     def is_bound_to(self, place: SessionPlace, session_id: str) -> bool:
         """Return whether the conversation is already bound to this session."""
         bound = (self.session_id, self.base, self.store)
         return bound == (session_id, str(place.base), place.name)
 
-    def bind(self, place: SessionPlace, session_id: str, *, branch: str = "", known: bool) -> None:
+    def bind(
+        self,
+        place: SessionPlace,
+        session_id: str,
+        *,
+        branch: str = "",
+        known: bool,
+        environment: Mapping[str, str],
+    ) -> None:
         """Bind the conversation to a session.
 
         Args:
             place: Where the session is.
             session_id: The session.
             branch: The tag of the branch that is checked out.
+            environment: Locates the person's configuration.
             known: Whether the session already records charges of the conversation. Then this
                 binding was lost, and what was spent since belongs to the session, too.
         """
-        self.baseline = 0 if known and self.session_id is None else self.meter.total
+        self.baseline, self.charged = 0, Charged()
+        if not (known and self.session_id is None):
+            self.baseline, usage = self.meter.total, self.meter.usage
+            costs = self.spent(environment).price(Charged()).models
+            self.charged = Charged(usage, dict(costs))
         self.session_id, self.base, self.store = session_id, str(place.base), place.name
         self.branch, self.looked_at = branch, []
         self.stop = self.notice = self.briefing = None
+        self.briefed = []
 
     def is_current(self, event: HookEvent, place: SessionPlace) -> bool:
         """Return whether session and program files are unchanged since the last look."""

@@ -271,7 +271,8 @@ class _HookCall:
                 self._conversations,
                 place,
                 found.session_id,
-                project=self._data_folder.parent,
+                data_folder=self._data_folder,
+                environment=self._environment,
                 but=(event.program, event.agent_session),
                 now=self._now,
             )
@@ -280,6 +281,12 @@ class _HookCall:
         recorded, session, failure = self._change(binding, place)
         if recorded is None or session is None:
             return NOTHING, None, binding
+        if failure is None:
+            from .transcripts import copy_conversation
+
+            copy_conversation(
+                event, binding, place, self._data_folder, self._environment, self._now
+            )
         reply = self._reply_of(session, recorded, binding)
         if failure is None:
             self._recorded = recorded.changed
@@ -297,7 +304,13 @@ class _HookCall:
         if not binding.is_bound_to(found.place, found.session_id):
             self._leave(binding)
             branch, known = self._project.branch(), found.knows(self._event)
-            binding.bind(found.place, found.session_id, branch=branch, known=known)
+            binding.bind(
+                found.place,
+                found.session_id,
+                branch=branch,
+                known=known,
+                environment=self._environment,
+            )
             self._opened = True
             self._moved = not found.is_new
         self._keep(found.place)
@@ -322,23 +335,26 @@ class _HookCall:
             self._bind(binding, found)
             session = found.place.sessions.load(found.session_id)
             if session is not None and self._moved:
-                binding.notice = self._briefing(session)
+                binding.notice = self._briefing(session, binding)
             self._file.write(binding)
         return said
 
     def _leave(self, binding: Binding) -> None:
         """Charge the session that the conversation leaves for what was spent until now."""
         place = self._place
-        if binding.session_id is None or place is None or binding.meter.total == binding.charged:
+        if binding.session_id is None or place is None:
+            return
+        if binding.meter.total == binding.charged.usage.total:
             return
         from ...harness.errors import SessionCorrupted
         from .recording import change_session, record
 
         left = self._event._replace(moment=Moment.ENDED, text="", edited=(), question=None)
+        spent = binding.spent(self._environment)
 
         def change(session: SessionContext) -> bool:
             return not session.state.is_terminal and (
-                record(session, left, binding.spent(), now=self._now).changed
+                record(session, left, spent, now=self._now).changed
             )
 
         with suppress(SessionCorrupted):  # nothing can be charged to it
@@ -352,6 +368,7 @@ class _HookCall:
 
         event, edited, files = self._event, self._edited(), self._stored_files(binding, place)
         summary = binding.meter.summary if binding.meter.summary != binding.summary else ""
+        spent = binding.spent(self._environment)
         done: list[tuple[Recorded, SessionContext]] = []
 
         def change(session: SessionContext) -> bool:
@@ -361,7 +378,7 @@ class _HookCall:
             recorded = record(
                 session,
                 event,
-                binding.spent(),
+                spent,
                 now=self._now,
                 edited=edited,
                 summary=summary,
@@ -416,9 +433,9 @@ class _HookCall:
             self.said = messages.first_line(session)
         if event.moment is Moment.STARTED or (self._moved and self._takes_context and not is_spent):
             binding.notice = None
-            return HookReply(context=self._briefing(session))
+            return HookReply(context=self._briefing(session, binding))
         if event.moment is Moment.COMPACTION_FOUND:
-            binding.briefing = self._briefing(session)
+            self._briefing(session, binding)
         if event.moment is Moment.PROMPTED and is_spent:
             return HookReply(refuse=binding.stop)
         if event.moment in _IN_TOOL_USE and is_spent:
@@ -430,15 +447,22 @@ class _HookCall:
             return HookReply(context=notice)
         return NOTHING
 
-    def _briefing(self, session: SessionContext) -> str:
+    def _briefing(self, session: SessionContext, binding: Binding) -> str:
         from ...base.settings.privacy import read_privacy
-        from . import messages
+        from .messages import briefing_for
         from .settings import read_briefing_shows
+        from .work_tree import changed_files
 
-        may_show = read_privacy(self._event.program, self._environment)
-        shows = read_briefing_shows(self._data_folder, self._environment)
-        most = self._program.MAX_CONTEXT_CHARS
-        return messages.briefing(session, max_chars=most, shows=shows, may_show=may_show)
+        assert self._place is not None  # noqa: S101 (the session came from there)
+        return briefing_for(
+            session,
+            self._event,
+            binding,
+            self._program,
+            shows=read_briefing_shows(self._data_folder, self._environment),
+            may_show=read_privacy(self._event.program, self._environment),
+            changed=changed_files(self._place, session.session_id),
+        )
 
 
 def _missing_briefing(event: HookEvent, binding: Binding) -> str | None:

@@ -2,10 +2,12 @@
 
 # Annotations are evaluated here: as strings, each field's would have to be compiled.
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ...base.text.masking import Masked, mask
 from ...harness.domain.history_events import (
     BUDGET_CAUSE,
     QUESTION_ENDINGS,
@@ -25,6 +27,7 @@ from ...harness.domain.history_events import (
 from ...harness.domain.session_checks import MAX_GOAL_CHARS, MAX_PATH_CHARS, storable
 from ...harness.session_domain import SessionContext, SessionState
 from ..programs.hook_event import AskedQuestion, HookEvent, Moment, Spent
+from ..programs.tokens import NO_TOKENS, Charged, Cost, Tokens
 
 if TYPE_CHECKING:
     from ...harness.session_ports import LocalSessions
@@ -73,12 +76,12 @@ class Recorded(NamedTuple):
 
     Attributes:
         changed: Whether the session has to be saved.
-        charged: The conversation's total charge so far, as the program counts it.
+        charged: What of the conversation is charged.
         warned: Whether the event crossed 80 % of the budget.
     """
 
     changed: bool
-    charged: int
+    charged: Charged
     warned: bool
 
 
@@ -143,60 +146,122 @@ def record_files(session: SessionContext, files: FilesStored, now: datetime) -> 
 
 def charged_total(session: SessionContext, program: str, agent_session: str) -> int:
     """Return a conversation's total charge, as the program counts it; 0 without one."""
+    return next((one.total for one in _charges(session, program, agent_session)), 0)
+
+
+def session_cost(session: SessionContext) -> int:
+    """Return what the conversations of a session cost, in millionths of a US dollar."""
+    return next((one.session_micro_usd for one in _charges(session)), 0)
+
+
+def _charges(session: SessionContext, *conversation: str) -> Iterator[AgentUsage]:
+    """Yield the charges of a conversation, or of all, newest first."""
     for entry in reversed(session.history):
-        if entry.event_type is AgentUsage:
-            event = entry.event
-            if (
-                isinstance(event, AgentUsage)
-                and event.program == program
-                and event.agent_session == agent_session
-            ):
-                return event.total
-    return 0
+        if entry.event_type is not AgentUsage or not isinstance(event := entry.event, AgentUsage):
+            continue
+        if not conversation or conversation == (event.program, event.agent_session):
+            yield event
 
 
-def _charge(session: SessionContext, event: HookEvent, spent: Spent, now: datetime) -> int:
+class _New(NamedTuple):
+    """What was reported since the last charge: tokens by model and by kind, and their cost."""
+
+    models: Mapping[str, int]
+    kinds: Mapping[str, int]
+    micro_usd: int | None
+    unpriced: int
+    priced_by: str
+
+
+def _charge(session: SessionContext, event: HookEvent, spent: Spent, now: datetime) -> Charged:
     """Charge usage beyond what the session's own record already charges.
 
     So it is charged once, even after a kill or a lost binding.
     """
+    total, charged = spent.usage.total, spent.charged
     before = max(charged_total(session, event.program, event.agent_session), spent.baseline)
-    tokens = spent.total - before
-    if tokens <= 0:
-        return before
-    session.add_event(
-        AgentUsage(
-            program=event.program,
-            agent_session=event.agent_session,
-            tokens=tokens,
-            total=spent.total,
-            models=_by_model(session, event, spent, tokens),
-        ),
-        now=now,
+    tokens = total - before
+    if tokens < 0:
+        return charged
+    is_known = charged.usage.total == before
+    cost = spent.price(charged if is_known else Charged())
+    known = charged.costs if is_known else {}
+    costs = {**known, **{name: known.get(name, 0) + one for name, one in cost.models.items()}}
+    if is_known:
+        new = _since(charged, spent, cost)
+    else:
+        new = _beyond(_charges(session, event.program, event.agent_session), spent, cost, tokens)
+    if tokens or (is_known and new.micro_usd):
+        charge = tokens
+        if new.kinds:
+            charge = round(sum(spent.weights.get(one, 1) * new.kinds[one] for one in new.kinds))
+        session.add_event(
+            AgentUsage(
+                program=event.program,
+                agent_session=event.agent_session,
+                tokens=charge,
+                total=total,
+                session_micro_usd=session_cost(session) + (new.micro_usd or 0),
+                **new._asdict(),
+            ),
+            now=now,
+        )
+        if charge > 0:
+            session.spend(charge, now=now)
+    return Charged(spent.usage, costs)
+
+
+def _since(charged: Charged, spent: Spent, cost: Cost) -> _New:
+    """Return what is new, from what is remembered of the last charge."""
+    known = charged.usage.models
+    added = {
+        name: one.minus(known.get(name, NO_TOKENS)) for name, one in spent.usage.models.items()
+    }
+    models = {name: one.total for name, one in added.items()}
+    micro_usd = sum(cost.models.values()) if cost.models else None
+    return _New(_named(models), _kinds(added), micro_usd, cost.unpriced, cost.by)
+
+
+def _beyond(charges: Iterable[AgentUsage], spent: Spent, cost: Cost, tokens: int) -> _New:
+    """Return what is new, from the session's own record of the conversation.
+
+    A part that the record does not divide exactly has no kinds, and no known cost.
+    """
+    models = Counter(_named({name: one.total for name, one in spent.usage.models.items()}))
+    kinds = Counter(_kinds(spent.usage.models))
+    micro_usd, unpriced = sum(cost.models.values()), cost.unpriced
+    for one in charges:
+        models.subtract(one.models)
+        kinds.subtract(one.kinds)
+        micro_usd -= one.micro_usd or 0
+        unpriced -= one.unpriced
+    if min(kinds.values(), default=0) < 0 or kinds.total() != tokens:
+        return _New({}, {}, None, tokens, "")
+    exact = min(models.values(), default=0) >= 0 and models.total() == tokens
+    return _New(
+        {name: count for name, count in models.items() if count} if exact else {},
+        {name: count for name, count in kinds.items() if count},
+        micro_usd if cost.models else None,
+        max(0, unpriced),
+        cost.by,
     )
-    session.spend(tokens, now=now)
-    return spent.total
 
 
-def _by_model(
-    session: SessionContext, event: HookEvent, spent: Spent, tokens: int
-) -> dict[str, int]:
-    """Return the new charge by model; empty if it can't be split exactly."""
-    if len(spent.models) == 1:
-        return dict.fromkeys(spent.models, tokens)
-    known: dict[str, int] = {}
-    for entry in session.history:
-        before = entry.event if entry.event_type is AgentUsage else None
-        if isinstance(before, AgentUsage) and _is_of(before, event):
-            for name, count in before.models.items():
-                known[name] = known.get(name, 0) + count
-    found = {name: count - known.get(name, 0) for name, count in spent.models.items()}
-    found = {storable(name)[:100]: count for name, count in found.items() if count > 0}
-    return found if sum(found.values()) == tokens else {}
+def _kinds(models: Mapping[str, Tokens]) -> dict[str, int]:
+    """Return the tokens of all models by kind, without kinds that have none."""
+    found = NO_TOKENS
+    for one in models.values():
+        found = found.plus(one)
+    return {name: count for name, count in found._asdict().items() if count}
 
 
-def _is_of(usage: AgentUsage, event: HookEvent) -> bool:
-    return (usage.program, usage.agent_session) == (event.program, event.agent_session)
+def _named(models: Mapping[str, int]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, count in models.items():
+        if count:
+            key = storable(name)[:100]
+            found[key] = found.get(key, 0) + count
+    return found
 
 
 def stop_if_spent(session: SessionContext, now: datetime) -> None:
@@ -236,7 +301,8 @@ def _record_moment(
     summary: str,
 ) -> None:
     who = {"program": event.program, "agent_session": event.agent_session}
-    text = kept_text(event.text)
+    said = storable_text(event.text)
+    text, masked = said.text, said.secrets or None
     match event.moment:
         case Moment.STARTED if event.source != "compact":
             session.add_event(AgentStarted(**who, source=kept_text(event.source)), now=now)
@@ -244,19 +310,14 @@ def _record_moment(
             if not session.goal:
                 session.goal = text[:MAX_GOAL_CHARS]
                 session.title = session.title or title_of(text)
-            session.add_event(AgentPrompted(**who, text=text), now=now)
+            session.add_event(AgentPrompted(**who, text=text, masked=masked), now=now)
         case Moment.TURN_ENDED if text:
-            session.add_event(AgentTurnEnded(**who, text=text), now=now)
+            session.add_event(AgentTurnEnded(**who, text=text, masked=masked), now=now)
         case Moment.COMPACTED if text or summary:
-            told = text or kept_text(summary)
-            session.add_event(
-                AgentCompacted(**who, trigger=kept_text(event.source), summary=told), now=now
-            )
+            _compacted(session, event, said if text else storable_text(summary), now)
         case Moment.COMPACTION_FOUND:
             _checkpoint(session, now)
-            session.add_event(
-                AgentCompacted(**who, trigger=kept_text(event.source), summary=text), now=now
-            )
+            _compacted(session, event, said, now)
         case Moment.BEFORE_COMPACTION:
             _checkpoint(session, now)
     if event.question is not None:
@@ -268,6 +329,19 @@ def _record_moment(
             session.add_event(
                 AgentEdited(**who, path=name, change=file.change, sha256=file.sha256), now=now
             )
+
+
+def _compacted(session: SessionContext, event: HookEvent, summary: Masked, now: datetime) -> None:
+    session.add_event(
+        AgentCompacted(
+            program=event.program,
+            agent_session=event.agent_session,
+            trigger=kept_text(event.source),
+            summary=summary.text,
+            masked=summary.secrets or None,
+        ),
+        now=now,
+    )
 
 
 def _is_recorded(session: SessionContext, path: str, sha256: str | None) -> bool:
@@ -321,11 +395,23 @@ def gates_since_prompt(session: SessionContext) -> int:
 
 
 def kept_text(text: str) -> str:
-    """Return a text that can be stored: valid, and at most `MAX_TEXT_CHARS` long."""
-    if len(text) > MAX_TEXT_CHARS:
-        half = MAX_TEXT_CHARS // 2
-        text = f"{text[:half]}\n…\n{text[-half + 3 :]}"
-    return storable(text.strip())
+    """Return a text that can be stored: valid, without secrets, at most `MAX_TEXT_CHARS` long."""
+    return storable_text(text).text
+
+
+def storable_text(text: str) -> Masked:
+    """Return a text that can be stored, as `kept_text`, and how many secrets are masked in it.
+
+    What is cut off may be a part of a secret, so more is masked than stays.
+    """
+    found = mask(_with_its_ends(text, 4 * MAX_TEXT_CHARS))
+    return found._replace(text=storable(_with_its_ends(found.text, MAX_TEXT_CHARS).strip()))
+
+
+def _with_its_ends(text: str, most: int) -> str:
+    """Return a text, or its beginning and its end if it is too long."""
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]}\n…\n{text[-half + 3 :]}"
 
 
 def title_of(text: str) -> str | None:

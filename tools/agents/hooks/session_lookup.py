@@ -275,12 +275,13 @@ def create_session(
         branch: The tag of its branch, or an empty text.
         now: The time.
     """
+    text = kept_text(goal)
     session = SessionContext.create(
         WORKFLOW_TYPE,
         None,
         settings.token_budget,
-        goal=kept_text(goal)[:MAX_GOAL_CHARS] or None,
-        title=title_of(goal),
+        goal=text[:MAX_GOAL_CHARS] or None,
+        title=title_of(text),
         tags=[branch] if branch else [],
         now=now,
     )

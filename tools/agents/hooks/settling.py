@@ -1,10 +1,11 @@
-"""Charge what other conversations of a session spent, before the next one goes on.
+"""Charge and copy what other conversations of a session did, before the next one goes on.
 
-A killed agent program calls no more hooks; its own files still record what it spent.
+A killed agent program calls no more hooks; its own files still record what it spent and said.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from .binding import BindingFile, conversations_of
 from .edited_files import edited_files
 from .recording import change_session, record
 from .session_place import SessionPlace
+from .transcripts import copy_conversation
 
 
 def settle_conversations(
@@ -22,11 +24,12 @@ def settle_conversations(
     place: SessionPlace,
     session_id: str,
     *,
-    project: Path,
+    data_folder: Path,
+    environment: Mapping[str, str],
     but: tuple[str, str],
     now: datetime,
 ) -> None:
-    """Charge the outstanding usage of every other conversation of a session.
+    """Charge the outstanding usage of every other conversation of a session; copy its transcript.
 
     A conversation that a hook holds at the moment is left to that hook.
 
@@ -34,7 +37,8 @@ def settle_conversations(
         conversations: The folder of the project's conversations.
         place: Where the session is.
         session_id: The session.
-        project: The project's folder.
+        data_folder: The project's `.agentforge`.
+        environment: The environment variables, which locate the person's configuration.
         but: The conversation that this hook is called for: its program and its id.
         now: The time.
     """
@@ -48,7 +52,7 @@ def settle_conversations(
             continue
         try:
             event = HookEvent(program, "", Moment.ENDED, agent_session)
-            _settle(file, event, place, session_id, project, now)
+            _settle(file, event, place, session_id, data_folder, environment, now)
         except DurableError:
             continue
         finally:
@@ -60,22 +64,26 @@ def _settle(
     event: HookEvent,
     place: SessionPlace,
     session_id: str,
-    project: Path,
+    data_folder: Path,
+    environment: Mapping[str, str],
     now: datetime,
 ) -> None:
     binding = file.read()
     before = binding.meter.total
     binding.read_usage(event)
-    edited = edited_files(binding.take_edits(event), project)
+    edited = edited_files(binding.take_edits(event), data_folder.parent)
     if not binding.is_bound_to(place, session_id):
         return
-    if binding.meter.total in {before, binding.charged}:
+    copy_conversation(event, binding, place, data_folder, environment, now)
+    if binding.meter.total in {before, binding.charged.usage.total}:
         return
+
+    spent = binding.spent(environment)
 
     def change(session: SessionContext) -> bool:
         if session.state.is_terminal:
             return False
-        recorded = record(session, event, binding.spent(), now=now, edited=edited)
+        recorded = record(session, event, spent, now=now, edited=edited)
         binding.charged = recorded.charged
         return recorded.changed
 

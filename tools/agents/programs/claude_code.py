@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .hook_event import HookEvent, HookReply, Moment, begun_event, text_of
-from .meter import UsageMeter, count_of, names_in, read_new_lines
+from .meter import UsageMeter, count_of, micro_usd_of, names_in, read_new_lines
+from .tokens import Tokens
 
 NAME: Final = "claude-code"
 COMMAND: Final = "claude"
@@ -19,6 +20,8 @@ TRIED: Final = "2.1.330"
 """The version that the tests with the real program run."""
 MAX_CONTEXT_CHARS: Final = 9_000
 """From 10,000 characters on, the program shows the model a file name and the text's beginning."""
+COMPACTED: Final = b'"subtype":"compact_boundary"'
+"""What its file has where the context was compacted; what is before that is not sent again."""
 
 _MOMENTS: Final = {
     "SessionStart": Moment.STARTED,
@@ -138,20 +141,36 @@ def _subagents(path: str) -> list[str]:
     return [os.path.join(folder, one) for one in names][:_MAX_FILES]
 
 
-def _claude_tokens(usage: dict[str, Any]) -> int:
-    kinds = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    return sum(count_of(usage.get(kind)) for kind in (*kinds, "output_tokens"))
+def _claude_tokens(usage: dict[str, Any]) -> Tokens:
+    output, details = count_of(usage.get("output_tokens")), usage.get("output_tokens_details")
+    thought = count_of(details.get("thinking_tokens")) if isinstance(details, dict) else 0
+    thought = min(thought, output)
+    return Tokens(
+        input=count_of(usage.get("input_tokens")),
+        cache_read=count_of(usage.get("cache_read_input_tokens")),
+        cache_write=count_of(usage.get("cache_creation_input_tokens")),
+        output=output - thought,
+        reasoning=thought,
+    )
 
 
 def _take_cost_state(entry: dict[str, Any], meter: UsageMeter) -> None:
-    kinds = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
     models = entry.get("modelUsage")
-    if not isinstance(models, dict):
-        return
-    totals = {
-        str(name): sum(count_of(one.get(kind)) for kind in kinds)
-        for name, one in models.items()
-        if isinstance(one, dict)
-    }
+    totals, costs = {}, {}
+    for name, one in models.items() if isinstance(models, dict) else ():
+        if not isinstance(one, dict):
+            continue
+        details = {"thinking_tokens": one.get("thinkingTokens")}
+        totals[name] = _claude_tokens(
+            {
+                "input_tokens": one.get("inputTokens"),
+                "cache_read_input_tokens": one.get("cacheReadInputTokens"),
+                "cache_creation_input_tokens": one.get("cacheCreationInputTokens"),
+                "output_tokens": one.get("outputTokens"),
+                "output_tokens_details": details,
+            }
+        )
+        if not entry.get("hasUnknownModelCost"):
+            costs[name] = micro_usd_of(one.get("costUSD"))
     if totals:
-        meter.reach(sum(totals.values()), max(totals, key=lambda name: totals[name]))
+        meter.reach(totals, costs)

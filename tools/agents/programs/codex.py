@@ -14,6 +14,7 @@ from typing import Any, Final
 from . import claude_code
 from .hook_event import HookEvent, HookReply, Moment, text_of
 from .meter import UsageMeter, count_of, names_in, read_new_lines, str_of
+from .tokens import NO_TOKENS, Tokens, split
 
 NAME: Final = "codex"
 COMMAND: Final = "codex"
@@ -21,6 +22,8 @@ TRIED: Final = "0.169.0"
 """The version that the tests with the real program run."""
 MAX_CONTEXT_CHARS: Final = 7_000
 """From 2,500 tokens on, the program cuts out the middle of a text."""
+COMPACTED: Final = b'"type":"compacted"'
+"""What its file has where the context was compacted; what is before that is not sent again."""
 EVENTS: Final = claude_code.EVENTS
 """The events to register the hook for."""
 takes_context: Final = claude_code.takes_context
@@ -83,7 +86,7 @@ def read(files: list[str], meter: UsageMeter) -> None:
                 case "turn_context":
                     meter.named[thread] = str_of(payload.get("model"))
                 case "compacted":
-                    meter.summary = _codex_summary(str_of(payload.get("message")))
+                    meter.summary = _masked(summary_in(str_of(payload.get("message"))))
                 case "token_usage_record" if _is_of_thread(thread, payload.get("thread_id")):
                     meter.reach_of(thread, _codex_tokens(payload.get("thread_token_usage")))
                 case "event_msg" if isinstance(payload.get("item"), dict):
@@ -171,11 +174,25 @@ def _names_conversation(path: str, conversation: str) -> bool:
     return f'"session_id":{json.dumps(conversation)}'.encode() in head
 
 
-def _codex_tokens(usage: object) -> int:
-    return count_of(usage.get("total_tokens")) if isinstance(usage, dict) else 0
+def _codex_tokens(usage: object) -> Tokens:
+    """Return the tokens by kind; the program counts cached ones as input, thoughts as output."""
+    if not isinstance(usage, dict):
+        return NO_TOKENS
+    cached, written = (
+        count_of(usage.get(f"{kind}_input_tokens")) for kind in ("cached", "cache_write")
+    )
+    thought = count_of(usage.get("reasoning_output_tokens"))
+    said = max(0, count_of(usage.get("output_tokens")) - thought)
+    return split(count_of(usage.get("total_tokens")), Tokens(0, cached, written, said, thought))
 
 
-def _codex_summary(message: str) -> str:
-    """Remove the line that introduces the summary to the model."""
+def summary_in(message: str) -> str:
+    """Return a summary without the line that introduces it to the model."""
     first, _, rest = message.partition("\n")
     return rest if rest and first.endswith(":") else message
+
+
+def _masked(text: str) -> str:
+    from ...base.text.masking import mask  # only a compacted conversation needs it
+
+    return mask(text).text

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from .hook_event import BRIEFED, SENT_ON, HookEvent, HookReply, Moment, begun_event, text_of
 from .meter import UsageMeter, count_of, names_in, read_new_lines, str_of
+from .tokens import Tokens, split
 
 NAME: Final = "gemini"
 COMMAND: Final = "gemini"
@@ -21,6 +22,8 @@ TRIED: Final = "0.61.0"
 """The version that the tests with the real program run."""
 MAX_CONTEXT_CHARS: Final = 9_000
 """The program sets no limit."""
+COMPACTED: Final = None
+"""A restarted conversation lacks the earlier briefing."""
 
 _MOMENTS: Final = {
     "SessionStart": Moment.STARTED,
@@ -52,13 +55,23 @@ def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
     if moment is Moment.BEFORE_MODEL:
         text, request = _summary(payload)
     elif moment is Moment.PROMPTED:
-        text = _CONTEXT.sub("", text, count=1)
+        text = without_context(text)
     return event._replace(
         text="" if text == _NO_TEXT else text,
         by_person=not text.startswith(SENT_ON),
         edited=_edited(payload) if moment is Moment.AFTER_TOOL else (),
         request=request,
     )
+
+
+def without_context(prompt: str) -> str:
+    """Return a prompt without the hooks' output before it."""
+    return _CONTEXT.sub("", prompt, count=1)
+
+
+def summary_in(message: str) -> str:
+    """Return the summary in a message to the model; empty if it has none."""
+    return message.partition(_SNAPSHOT)[2].partition(_SNAPSHOT_END)[0].strip()
 
 
 def _summary(payload: Mapping[str, Any]) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -72,7 +85,7 @@ def _summary(payload: Mapping[str, Any]) -> tuple[str, tuple[tuple[str, str], ..
     ]
     for number, (role, content) in enumerate(found):
         if role == "user" and _SNAPSHOT in content:
-            snapshot = content.partition(_SNAPSHOT)[2].partition(_SNAPSHOT_END)[0].strip()
+            snapshot = summary_in(content)
             is_briefed = any(BRIEFED in text for _, text in found[number + 1 :])
             return snapshot, () if is_briefed else tuple(found[: number + 1])
     return "", ()
@@ -134,7 +147,13 @@ def read(files: list[str], meter: UsageMeter) -> None:
         for entry in read_new_lines(name, meter, (b'"tokens"',)):
             tokens, key = entry.get("tokens"), entry.get("id")
             if entry.get("type") == "gemini" and isinstance(tokens, dict) and isinstance(key, str):
-                meter.report(key, count_of(tokens.get("total")), str_of(entry.get("model")))
+                meter.report(key, _tokens(tokens), str_of(entry.get("model")))
+
+
+def _tokens(given: dict[str, Any]) -> Tokens:
+    """Return the tokens by kind; the program counts cached ones as input."""
+    cached, said, thought = (count_of(given.get(one)) for one in ("cached", "output", "thoughts"))
+    return split(count_of(given.get("total")), Tokens(0, cached, 0, said, thought))
 
 
 def known_files(path: str, _meter: UsageMeter, _conversation: str | None = None) -> list[str]:

@@ -1,14 +1,18 @@
 """The common form of every agent program's events and answers; pure, and quick to load."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
+
+from .tokens import Charged, Cost, Tokens, Usage
 
 # Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 
 BRIEFED: Final = "AgentForge session briefing, revision "
 """The beginning of every briefing, by which it is found again in a context."""
+UPDATED: Final = "AgentForge session update, revision "
+"""The beginning of what follows a briefing that the context still has."""
 SENT_ON: Final = "AgentForge: the project's own check did not pass"
 """The beginning of the text that sends an agent back to work; a program may show it as a prompt."""
 
@@ -45,13 +49,15 @@ class ReportedUsage(NamedTuple):
 
     Attributes:
         key: Identifies the message or turn. If it is reported again, the largest figure counts.
-        tokens: The number of tokens.
+        tokens: The tokens.
         model: The model's name, or an empty text.
+        micro_usd: The program's own figure of their cost, in millionths of a US dollar; 0 without.
     """
 
     key: str
-    tokens: int
+    tokens: Tokens
     model: str = ""
+    micro_usd: int = 0
 
 
 class AskedQuestion(NamedTuple):
@@ -88,6 +94,7 @@ class HookEvent(NamedTuple):
         edited: The files that a tool wrote, each with whether the tool created it.
         usage: The usage that the event itself reports.
         question: The question to a person that the event is about, or None.
+        parts: What was said and done since the last event, where the event itself reports it.
         request: The first messages of a request to the model, each as role and text, up to the
             summary that holds `text`; empty if no briefing is missing there.
     """
@@ -105,6 +112,7 @@ class HookEvent(NamedTuple):
     edited: tuple[tuple[str, bool], ...] = ()
     usage: tuple[ReportedUsage, ...] = ()
     question: AskedQuestion | None = None
+    parts: tuple[Mapping[str, object], ...] = ()
     request: tuple[tuple[str, str], ...] = ()
 
 
@@ -162,18 +170,19 @@ def text_of(payload: Mapping[str, object], *names: str) -> str:
     return ""
 
 
-# Annotations are evaluated here: as strings, each field's would have to be compiled.
-
-
 class Spent(NamedTuple):
     """The usage that an agent program has reported for a conversation.
 
     Attributes:
-        total: The total, in tokens.
-        models: The same by model.
-        baseline: The part of it that belongs to no session, or to another one.
+        usage: The tokens by model and kind.
+        baseline: How many of them belong to no session, or to another one.
+        charged: What is charged, as far as that is remembered.
+        price: Returns the cost of the usage beyond what is charged.
+        weights: How much of a token counts against the budget, by kind; 1 for other kinds.
     """
 
-    total: int
-    models: Mapping[str, int]
+    usage: Usage
     baseline: int
+    charged: Charged
+    price: Callable[[Charged], Cost]
+    weights: Mapping[str, float]

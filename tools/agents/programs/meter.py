@@ -13,8 +13,12 @@ import stat
 from collections.abc import Iterator
 from typing import Any, Final
 
+from .tokens import NO_TOKENS, OwnCost, Tokens, Usage, split
+
 KEYS_KEPT: Final = 256
 """How many of a conversation's last messages are remembered by their ids."""
+UNKNOWN: Final = "unknown"
+"""The name of a model that the program does not name."""
 _PIECE_BYTES: Final = 4 * 1024 * 1024
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 
@@ -23,60 +27,97 @@ class UsageMeter:
     """The known usage of one conversation.
 
     Attributes:
-        total: All tokens that were reported.
-        models: The same by model.
+        models: The tokens by model.
+        own: The program's own figure of their cost, by model, where it gives one.
         offsets: How far each file is read, in bytes.
-        keys: The cost of the last messages, by their ids, oldest first.
-        threads: The total cost of each thread, by its file's name, if the program counts so.
+        keys: The last messages by their ids, oldest first: the tokens, and the program's own figure
+            of their cost.
+        threads: All tokens of each thread, by its file's name, if the program counts so.
         named: The last model named in each of these files.
         edited: The changed files, if only the program's file has them, each with whether it was
             created; a caller that has recorded them empties the list.
         summary: The summary of the last compaction, if only the program's file has it.
     """
 
-    __slots__ = ("edited", "keys", "models", "named", "offsets", "summary", "threads", "total")
+    __slots__ = ("edited", "keys", "models", "named", "offsets", "own", "summary", "threads")
 
     def __init__(self, kept: object = None) -> None:
         """Read a stored meter; anything that is not one counts as empty."""
         given = kept if isinstance(kept, dict) and kept.keys() >= set(self.__slots__) else {}
-        self.total = count_of(given.get("total"))
-        self.models = _counts(given.get("models"))
-        self.offsets = _counts(given.get("offsets"))
-        self.keys = _counts(given.get("keys"))
-        self.threads = _counts(given.get("threads"))
+        usage = usage_of(given)
+        self.models = dict(usage.models)
+        self.own = dict(usage.own)
+        self.offsets = counts_of(given.get("offsets"))
+        self.keys = _costs(given.get("keys"))
+        self.threads = _tokens(given.get("threads"))
         self.named = _texts(given.get("named"))
         self.summary = str_of(given.get("summary"))
         self.edited = _edits(given.get("edited"))
+
+    @property
+    def total(self) -> int:
+        """All tokens that were reported."""
+        return self.usage.total
+
+    @property
+    def usage(self) -> Usage:
+        """What was reported so far."""
+        return Usage(dict(self.models), dict(self.own))
 
     def as_json(self) -> dict[str, Any]:
         """Return the state to store."""
         return {name: getattr(self, name) for name in self.__slots__}
 
-    def report(self, key: str, tokens: int, model: str = "") -> None:
-        """Count a message's cost; if it is reported again, the largest figure counts."""
-        known = self.keys.pop(key, 0)
-        self.keys[key] = max(known, tokens)
-        if tokens > known:
-            self._add(tokens - known, model)
+    def report(self, key: str, tokens: Tokens, model: str = "", micro_usd: int = 0) -> None:
+        """Count a message's tokens; if it is reported again, the largest figure counts."""
+        cost, known = self.keys.pop(key, OwnCost())
+        found = max(known, tokens, key=lambda one: one.total)
+        self.keys[key] = OwnCost(max(cost, micro_usd), found)
+        if found is not known:
+            self._add(found.minus(known), model)
+        if micro_usd > cost:
+            own = self.own.get(model or UNKNOWN, OwnCost())
+            covered = own.covered.plus(found.minus(known) if cost else found)
+            self.own[model or UNKNOWN] = OwnCost(own.micro_usd + micro_usd - cost, covered)
         while len(self.keys) > KEYS_KEPT:
             del self.keys[next(iter(self.keys))]
 
-    def reach(self, total: int, model: str = "") -> None:
-        """Raise the total to what the program reports for the conversation, if that is more."""
-        if total > self.total:
-            self._add(total - self.total, model)
+    def reach(self, totals: dict[str, Tokens], costs: dict[str, int]) -> None:
+        """Raise the tokens to what the program reports for the conversation, if that is more.
 
-    def reach_of(self, thread: str, total: int) -> None:
-        """Raise a thread's total to what the program reports for it, if that is more."""
-        known = self.threads.get(thread, 0)
-        if total > known:
+        Args:
+            totals: All tokens, by model.
+            costs: The program's own figure of their cost, by model, in millionths of a US dollar.
+        """
+        more = sum(one.total for one in totals.values()) - self.total
+        if more > 0:
+            missing = {
+                name: Tokens(*(max(0, kind) for kind in one.minus(self._of(name))))
+                for name, one in totals.items()
+            }
+            if sum(one.total for one in missing.values()) != more:  # not the same names or kinds
+                name = max(totals, key=lambda one: totals[one].total)
+                missing = {name: split(more, missing[name])}
+            for name, one in missing.items():
+                self._add(one, name)
+        for name, cost in costs.items():
+            if cost > 0 and self._of(name).total == totals[name].total:
+                self.own[name] = OwnCost(cost, self._of(name))
+
+    def reach_of(self, thread: str, total: Tokens) -> None:
+        """Raise a thread's tokens to what the program reports for it, if that is more."""
+        known = self.threads.get(thread, NO_TOKENS)
+        if total.total > known.total:
             self.threads[thread] = total
-            self._add(total - known, self.named.get(thread, ""))
+            self._add(total.minus(known), self.named.get(thread, ""))
 
-    def _add(self, tokens: int, model: str) -> None:
-        self.total += tokens
-        name = model or "unknown"
-        self.models[name] = self.models.get(name, 0) + tokens
+    def _of(self, model: str) -> Tokens:
+        return self.models.get(model, NO_TOKENS)
+
+    def _add(self, tokens: Tokens, model: str) -> None:
+        name = model or UNKNOWN
+        if tokens.total:
+            self.models[name] = self._of(name).plus(tokens)
 
 
 def read_new_lines(
@@ -143,15 +184,48 @@ def count_of(value: object) -> int:
     return value if type(value) is int and 0 <= value < 10**15 else 0
 
 
+def micro_usd_of(value: object) -> int:
+    """Return a sum in US dollars in millionths; 0 for anything that is none."""
+    if isinstance(value, int | float) and 0 <= value < 1_000_000:
+        return round(value * 1_000_000)
+    return 0
+
+
 def str_of(value: object) -> str:
     """Return a value if it is a text, else an empty text."""
     return value if isinstance(value, str) else ""
 
 
-def _counts(value: object) -> dict[str, int]:
+def usage_of(value: object) -> Usage:
+    """Return stored usage; anything that is none counts as empty."""
+    given = value if isinstance(value, dict) else {}
+    return Usage(_tokens(given.get("models")), _costs(given.get("own")))
+
+
+def counts_of(value: object) -> dict[str, int]:
+    """Return a stored mapping of names to counts; anything that is none counts as empty."""
     if not isinstance(value, dict):
         return {}
     return {name: count_of(one) for name, one in value.items() if isinstance(name, str)}
+
+
+def _tokens(value: object) -> dict[str, Tokens]:
+    if not isinstance(value, dict):
+        return {}
+    return {
+        name: Tokens(*one)
+        for name, one in value.items()
+        if isinstance(one, list) and list(map(type, one)) == [int] * len(NO_TOKENS)
+    }
+
+
+def _costs(value: object) -> dict[str, OwnCost]:
+    found = {}
+    for name, one in value.items() if isinstance(value, dict) else ():
+        if isinstance(one, list) and len(one) == 2:
+            for tokens in _tokens({name: one[1]}).values():
+                found[name] = OwnCost(count_of(one[0]), tokens)
+    return found
 
 
 def _texts(value: object) -> dict[str, str]:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .hook_event import HookEvent, HookReply, Moment, ReportedUsage, begun_event, text_of
+from .meter import count_of, micro_usd_of
+from .tokens import Tokens, split
 
 NAME: Final = "opencode"
 COMMAND: Final = "opencode"
@@ -17,6 +19,8 @@ TRIED: Final = "1.18.33"
 """The version that the tests with the real program run."""
 MAX_CONTEXT_CHARS: Final = 9_000
 """The program sets no limit."""
+COMPACTED: Final = None
+"""A restarted conversation lacks the earlier briefing."""
 
 _MOMENTS: Final = {
     "session.started": Moment.STARTED,
@@ -41,6 +45,7 @@ def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
         by_person=payload.get("by_person") is not False,
         edited=tuple(_edited(payload)) if moment is Moment.AFTER_TOOL else (),
         usage=tuple(_usage(payload)),
+        parts=tuple(_objects(payload, "parts")),
     )
 
 
@@ -55,9 +60,14 @@ def _edited(payload: Mapping[str, Any]) -> list[tuple[str, bool]]:
 def _usage(payload: Mapping[str, Any]) -> list[ReportedUsage]:
     found = []
     for one in _objects(payload, "usage"):
-        key, tokens = text_of(one, "id"), one.get("tokens")
-        if key and type(tokens) is int and 0 < tokens < 10**12:
-            found.append(ReportedUsage(key[:200], tokens, text_of(one, "model")[:200]))
+        key, given = text_of(one, "id"), one.get("tokens")
+        if not key or not isinstance(given, Mapping):
+            continue
+        _, *kinds = (count_of(given.get(name)) for name in Tokens._fields)
+        tokens = split(count_of(given.get("total")), Tokens(0, *kinds))
+        if tokens.total:
+            cost = micro_usd_of(one.get("cost"))
+            found.append(ReportedUsage(key[:200], tokens, text_of(one, "model")[:200], cost))
     return found
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -147,13 +147,16 @@ class AgentStates:
             os.close(fd)
         return bool(fs.listdir(target_fd))
 
-    def keep(self, name: str, source_fd: int, *, former: str | None) -> str | None:
+    def keep(
+        self, name: str, source_fd: int, *, former: str | None, left_out: Collection[str] = ()
+    ) -> str | None:
         """Save a state, remove all others but the former one; return its name, or None on failure.
 
         Args:
             name: Its name; a state of this name is replaced.
             source_fd: The folder, open.
             former: The state that the program continued from.
+            left_out: The paths of what is not saved.
         """
         fs = OsFileSystem()
         folder = self.session_directory / AGENT_STATE
@@ -165,7 +168,13 @@ class AgentStates:
                     discard_tree(fs, fd, one, parent=folder, token=random_token)
             fs.mkdir(name, 0o700, dir_fd=fd)
             with directory_beneath(fs, fd, [name]) as target_fd:
-                copy_tree(fs, source_fd, target_fd, limits=LIMITS)
+                copy_tree(
+                    fs,
+                    source_fd,
+                    target_fd,
+                    limits=LIMITS,
+                    left_out=lambda entry: "/".join(entry.names) in left_out,
+                )
         except (TreeTooLarge, OSError, DurableError) as error:
             _log.warning("agent.state_not_kept", name=name, problem=str(error))
             with suppress(OSError, DurableError):

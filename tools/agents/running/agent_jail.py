@@ -19,6 +19,7 @@ import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
@@ -28,6 +29,7 @@ from ...base.files.filesystem import DIRECTORY_FLAGS
 from ...base.files.safe_path import Missing, directory_beneath
 from ...base.program_run import listening
 from ...harness.session_ports import SessionPlaces
+from ...workflows.agents.choice import require_own_program
 from ...workflows.agents.port import (
     AgentAnswer,
     AgentChoice,
@@ -43,7 +45,7 @@ from .activity import Activity
 from .agent_command import AgentStates, editing_command, filled_words, keeps_state, words_faults
 from .command import DEFAULT_TIMEOUT_S, call_variables
 from .edited_workspace import change_between, look_at
-from .logins import adapted, login_problem
+from .logins import adapted, login_files, login_paths, login_problem
 from .printed_output import no_answer, program_output, said_usage, usage_of
 from .program import program_identity
 from .scratch_folder import GIT, copy_workspace, put_file, scratch_folder
@@ -87,7 +89,7 @@ class JailedAgent:
         choice: AgentChoice,
         policy: JailPolicy | None = None,
         *,
-        shows_named: bool = True,
+        own: bool = True,
         variables: Mapping[str, str] | None = None,
     ) -> None:
         """Check the command line; nothing runs yet.
@@ -98,14 +100,17 @@ class JailedAgent:
                 shell runs. It may have the placeholders of `agent_command`.
             policy: Limits and visible paths; the jail's default if None. Its network setting is
                 ignored.
-            shows_named: Whether it sees the files that its words name by absolute path.
+            own: Whether it works for this process's person: it sees the files that its words name
+                by absolute path, and a program with the network gets a copy of its login files.
             variables: The source of those variables; this process's environment if None.
 
         Raises:
             ValueError: The command is empty, has an unclosed quote or an unknown placeholder.
+            AgentUnavailable: The program is in the repository; see `require_own_program`.
         """
         from ...jail import JailPolicy
 
+        require_own_program(choice)
         if choice.kind == "program":
             words = editing_command(choice.value)
         else:
@@ -121,7 +126,7 @@ class JailedAgent:
         self._words = words
         self._policy = JailPolicy() if policy is None else policy
         self._timeout_s = timeout_s
-        self._shows_named = shows_named
+        self._own = own
         self._variables = os.environ if variables is None else variables
         self._made: CommandWalls | None = None
 
@@ -190,8 +195,11 @@ class JailedAgent:
                 ) as state_fd:
                     continued = states.bring(request.state, state_fd)
                 prompt = request.prompt.encode("utf-8", "replace")
-                for path, text in () if continued else self._given()[1].items():
+                login = self._login()
+                for path, text in () if continued else self._given(login)[1].items():
                     put_file(root, f"{GIT}/{STATE}/{path}", text.encode())
+                for path, data in login.items():
+                    put_file(root, f"{GIT}/{STATE}/{path}", data, mode=0o600)
                 put_file(root, BEGIN, _SCRIPT)
                 put_file(root, PROMPT, prompt)
                 result = self._run(request, folder, prompt, continued=continued)
@@ -293,26 +301,39 @@ class JailedAgent:
     def _keep_state(
         self, states: AgentStates, root: int, name: str, former: str | None
     ) -> str | None:
-        """Save the program's own state; None if its command names no state folder."""
+        """Save the program's own state, but no login; None if its command names no state folder."""
         if not keeps_state(self._words):
             return None
         with (
             suppress(FileNotFoundError, NotADirectoryError),
             directory_beneath(OsFileSystem(), root, [GIT, STATE]) as fd,
         ):
-            return states.keep(name, fd, former=former)
+            own = login_paths(self._choice.value) if self._choice.kind == "program" else ()
+            return states.keep(name, fd, former=former, left_out=own)
         return None
 
     # ------------------------------------------------------------------------------------ the walls
 
-    def _given(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    def _login(self) -> Mapping[str, bytes]:
+        """Return the person's login files, which a program of theirs gets to use the network."""
+        choice = self._choice
+        if not (self._own and choice.network and choice.kind == "program"):
+            return {}
+        found = login_files(choice.value, choice.environment, self._variables)
+        return {} if found is None else found.files
+
+    def _given(
+        self, login: Mapping[str, bytes] = MappingProxyType({})
+    ) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """Return the variables of the program, and the first files of its own folder."""
         names = self._choice.environment
         missing = [name for name in names if name not in self._variables]
         if missing:
             raise self._unavailable(f"its variable {missing[0]} is not set")
         given = {name: self._variables[name] for name in names}
-        return adapted(self._choice.value, given) if self._choice.kind == "program" else (given, {})
+        if self._choice.kind != "program":
+            return given, {}
+        return adapted(self._choice.value, given, by_file=bool(login))
 
     def _walls(self) -> CommandWalls:
         from ...jail import command_walls
@@ -322,7 +343,7 @@ class JailedAgent:
             named = [
                 Path(word)
                 for word in self._words
-                if self._shows_named
+                if self._own
                 and os.path.isabs(word)
                 and word != self._program
                 and os.path.isfile(word)

@@ -27,7 +27,7 @@ from ...workflows.gate_port import GateUnavailable
 GIT: Final = ".git"
 PREFIX: Final = "agentforge-gate-"
 
-ABANDONED_AFTER: Final = timedelta(hours=1)
+ABANDONED_AFTER: Final = timedelta(minutes=1)
 """The age at which an unlocked directory counts as abandoned; its process locks it at once."""
 
 _log = get_logger("agentforge.gates")
@@ -100,8 +100,9 @@ def _removed(fs: FileSystem, path: Path, *, before: datetime) -> bool:
 def scratch_folder() -> Iterator[tuple[Path, int]]:
     """Yield a new folder and its descriptor; at the end of the block it is removed at any depth.
 
-    A later process removes the folder of a killed one.
+    The folders of killed processes are removed first.
     """
+    remove_abandoned(Path(tempfile.gettempdir()))
     with gate_directory() as scratch:
         workspace = scratch / "workspace"
         workspace.mkdir(mode=0o700)
@@ -147,11 +148,11 @@ def is_git(name: str) -> bool:
     return name.lower() == GIT
 
 
-def put_file(root_fd: int, path: str, content: bytes) -> None:
+def put_file(root_fd: int, path: str, content: bytes, *, mode: int = 0o644) -> None:
     """Write a file of a scratch folder; links are not followed."""
     fs = OsFileSystem()
     *above, name = path.split("/")
     with directory_beneath(fs, root_fd, above, missing=Missing.MADE) as fd:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(fs.open(name, flags, 0o644, dir_fd=fd), "wb") as file:
+        with os.fdopen(fs.open(name, flags, mode, dir_fd=fd), "wb") as file:
             file.write(content)

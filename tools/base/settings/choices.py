@@ -22,5 +22,7 @@ BRIEFING_PARTS: Final = ("title", "tags", "metadata", "workflow_state")
 """The parts of a session's user data that a briefing can show."""
 DEFAULT_PARTS: Final = ("title", "tags")
 """The parts that it shows by default: metadata and workflow state are mostly for programs."""
+TRANSCRIPTS: Final = ("none", "references", "masked")
+"""What a session has of the transcripts of agents' conversations, strictest first."""
 DEFAULT_AGENT_BUDGET: Final = 1_000_000
 """The budget of a session that a prompt in an agent program creates, in tokens."""

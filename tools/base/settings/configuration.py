@@ -25,6 +25,7 @@ from .choices import (
     LANGUAGES,
     PACKAGE_MANAGERS,
     REPORTS,
+    TRANSCRIPTS,
 )
 from .configuration_file import (
     RULES_KEY,
@@ -282,6 +283,17 @@ class AgentsConfiguration:
 
 
 @frozen(kw_only=True)
+class PrivacyConfiguration:
+    """`[privacy]` of a project; the person's own is read by `privacy`, which applies the stricter.
+
+    Attributes:
+        transcripts: What a session has of the transcripts of agents' conversations.
+    """
+
+    transcripts: str = one_of(TRANSCRIPTS, TRANSCRIPTS[-1])
+
+
+@frozen(kw_only=True)
 class StoreConfiguration:
     """`[store]`: where the sessions are stored, if not in local files.
 
@@ -309,6 +321,7 @@ _KINDS: Final[Mapping[str, Any]] = {
     "gate": GateConfiguration,
     "jail": JailConfiguration,
     "agents": AgentsConfiguration,
+    "privacy": PrivacyConfiguration,
     "store": StoreConfiguration,
 }
 """The sections that are read into the fields of a class."""
@@ -331,6 +344,7 @@ class Configuration:
         gate: `[gate]`.
         jail: `[jail]`.
         agents: `[agents]`.
+        privacy: `[privacy]` of a project.
         store: `[store]`.
         webhooks: `[[webhooks]]`.
         observers: `[[observers]]`: each one's plugin name, and its other keys.
@@ -352,6 +366,7 @@ class Configuration:
     gate: GateConfiguration = field(factory=GateConfiguration)
     jail: JailConfiguration = field(factory=JailConfiguration)
     agents: AgentsConfiguration = field(factory=AgentsConfiguration)
+    privacy: PrivacyConfiguration = field(factory=PrivacyConfiguration)
     store: StoreConfiguration = field(factory=StoreConfiguration)
     webhooks: tuple[Webhook, ...] = ()
     observers: tuple[tuple[str, Mapping[str, Any]], ...] = ()

@@ -46,7 +46,7 @@ WORKFLOW_KEY: Final = "run.workflow"
 
 SECTIONS: Final = tuple(dict.fromkeys(name.partition(".")[0] for name in TABLE))
 """All sections of the file."""
-PERSONAL: Final = ("worker", "privacy")
+PERSONAL: Final = ("worker", "privacy", "budget", "prices")
 """Sections allowed only in the person's own file; their readers read them separately."""
 
 

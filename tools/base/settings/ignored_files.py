@@ -18,7 +18,7 @@ from attrs import field, frozen
 
 from ..files import FileSystem, ReadError, read_regular_file
 from ..files.safe_path import directory_beneath
-from ..path_pattern import matches, names_any
+from ..text.path_pattern import matches, names_any
 
 _MAX_RULES: Final = 2000
 _MAX_RULE_CHARS: Final = 500

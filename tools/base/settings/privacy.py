@@ -1,10 +1,14 @@
 """`[privacy]` of the person's own configuration: what is hidden from which agent program.
 
+    [privacy]
+    transcripts = "masked"         # or "references", or "none": what a session has of transcripts
+
     [privacy.codex]
     hides = ["claude-code"]        # or ["*"]: the conversations of every other program
 
-A project can't change it: only `$XDG_CONFIG_HOME/agentforge/config.toml` is read. A name that is
-not in `READERS` makes the section unusable, since a misspelt name would hide nothing.
+A project can't relax it: only `$XDG_CONFIG_HOME/agentforge/config.toml` is read; of a project's own
+file `transcripts` alone, where it is stricter. A name that is not in `READERS` makes the section
+unusable, since a misspelt name would hide nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..data_folder import configuration_folder, read_plain
+from .choices import TRANSCRIPTS
 
 READERS: Final = ("claude-code", "codex", "gemini", "opencode", "openai", "anthropic")
 """The allowed names: the agent programs, and the kinds of endpoints that runs use."""
@@ -23,6 +28,7 @@ _FILE: Final = "config.toml"
 _SECTION: Final = "privacy"
 _MAX_BYTES: Final = 1024 * 1024
 _ALL: Final = "*"
+_TRANSCRIPTS: Final = "transcripts"
 
 
 def read_privacy(
@@ -53,6 +59,37 @@ def read_privacy(
     return may_show
 
 
+def read_transcripts(data_folder: Path, environment: Mapping[str, str] = os.environ) -> str:
+    """Return what a session has of the transcripts of conversations, one of `TRANSCRIPTS`.
+
+    The stricter of what the person's configuration and the project's file say; "masked" if neither
+    says it, and "none" if one can't be used.
+
+    Args:
+        data_folder: The project's `.agentforge`.
+        environment: Locates the person's configuration.
+    """
+    found = len(TRANSCRIPTS) - 1
+    for folder in (configuration_folder(environment), data_folder):
+        try:
+            found = min(found, _transcripts_in(_section(folder / _FILE)))
+        except (OSError, ValueError, RecursionError):
+            return TRANSCRIPTS[0]
+    return TRANSCRIPTS[found]
+
+
+def _transcripts_in(section: Mapping[str, Any]) -> int:
+    """Return the place in `TRANSCRIPTS` of what a section says.
+
+    Raises:
+        ValueError: It says something else.
+    """
+    said = section.get(_TRANSCRIPTS, TRANSCRIPTS[-1])
+    if said not in TRANSCRIPTS:
+        raise ValueError(f"privacy.{_TRANSCRIPTS}: {said!r} is none of {', '.join(TRANSCRIPTS)}")
+    return TRANSCRIPTS.index(said)
+
+
 def privacy_problem(environment: Mapping[str, str] = os.environ) -> str | None:
     """Return why `[privacy]` is unusable, so that other programs' text is hidden; None if it isn't.
 
@@ -60,7 +97,9 @@ def privacy_problem(environment: Mapping[str, str] = os.environ) -> str | None:
     """
     path = configuration_folder(environment) / _FILE
     try:
-        _hidden_from(None, _section(path))
+        section = _section(path)
+        _transcripts_in(section)
+        _hidden_from(None, section)
     except (OSError, ValueError, RecursionError) as error:
         return f"{path}: {error}"
     return None
@@ -104,6 +143,8 @@ def _hidden_from(reader: str | None, section: Mapping[str, Any]) -> frozenset[st
     """
     hidden: set[str] = set()
     for name, said in section.items():
+        if name == _TRANSCRIPTS:
+            continue
         hides = said.get("hides", []) if isinstance(said, dict) and set(said) <= {"hides"} else None
         if not isinstance(hides, list):
             raise ValueError(f"privacy.{name}: expected hides, a list of agent programs")  # noqa: TRY004 (a fault of the file)
@@ -120,4 +161,4 @@ def _named(said: object, where: str) -> str:
     return name
 
 
-__all__ = ["READERS", "privacy_problem", "read_privacy"]
+__all__ = ["READERS", "privacy_problem", "read_privacy", "read_transcripts"]

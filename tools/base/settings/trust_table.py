@@ -15,7 +15,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from ..errors import counted, listed
-from .choices import LANGUAGES, PACKAGE_MANAGERS
+from .choices import LANGUAGES, PACKAGE_MANAGERS, TRANSCRIPTS
 
 _PASSWORD: Final = re.compile(r"(://[^/@:?#\\\s]{0,100}):[^/@?#\\\s]{0,500}@")
 """The password of an address. None of the excluded characters can occur in it: after one of them
@@ -108,6 +108,7 @@ TABLE: Final[Mapping[str, Standing]] = MappingProxyType(
             "the gate's command runs after each turn, as you, in no jail: {}"
         ),
         "agents.gate_rounds": Smaller(3),
+        "privacy.transcripts": Harmless(TRANSCRIPTS),  # applied where it is stricter
         "store.url": NeedsTrust("connects to the database {}, which has all that sessions record"),
         "store.direct": NeedsTrust("connects to the database {}"),
         "store.objects": NeedsTrust("sends workspaces to {}"),

@@ -175,7 +175,7 @@ def _conversation(one: Conversation) -> tuple[Child, ...]:
         one.prompts,
         one.turns,
         one.compactions,
-        (f"{one.tokens:,}", models),
+        (f"{one.tokens:,}", models, muted(one.cost, tag="div")),
         (", ".join(one.files[:_MAX_NAMED]), f" and {more:,} more" if more > 0 else None),
     )
 

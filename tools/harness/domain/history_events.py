@@ -400,14 +400,24 @@ class AgentStarted(OfAgent, action="agent_started"):
     source: str = ""
 
 
-class AgentPrompted(OfAgent, action="agent_prompted"):
+class _OfSpeech(OfAgent):
+    """Something that was said in a conversation.
+
+    Attributes:
+        masked: How many secrets are masked in it, or None.
+    """
+
+    masked: int | None = field(default=None, metadata=_WHERE_GIVEN)
+
+
+class AgentPrompted(_OfSpeech, action="agent_prompted"):
     """A person gave the agent a prompt."""
 
     words = "{text}"
     text: str = field(default="", metadata=_QUIET)
 
 
-class AgentTurnEnded(OfAgent, action="agent_turn_ended"):
+class AgentTurnEnded(_OfSpeech, action="agent_turn_ended"):
     """The agent ended a turn, with what it said last."""
 
     words = "{text}"
@@ -434,7 +444,7 @@ class AgentEdited(OfAgent, action="agent_edited"):
         return f"{self.change} {self.path}{digest}"
 
 
-class AgentCompacted(OfAgent, action="agent_compacted"):
+class AgentCompacted(_OfSpeech, action="agent_compacted"):
     """The agent's context was replaced by a summary of it.
 
     Attributes:
@@ -451,21 +461,49 @@ class AgentUsage(OfAgent, action="agent_usage"):
     """Tokens that an agent program reported were charged.
 
     Attributes:
-        tokens: The tokens charged.
+        tokens: The tokens charged against the budget; cached ones by the person's weights.
         total: All tokens that the program had reported for the conversation so far, charged here or
             not; the next charge is the excess over this.
-        models: The tokens charged, by model.
+        models: The reported tokens, by model.
+        kinds: The reported tokens, by kind ("input", "cache_read", "cache_write", "output",
+            "reasoning"); without kinds that have none.
+        micro_usd: What they cost, in millionths of a US dollar; None if that is unknown. It may
+            also correct earlier charges, once the program states its own figure.
+        unpriced: How many of them are of models whose price is unknown: `micro_usd` is without
+            them.
+        priced_by: Whose figure the cost is: "program", "prices DATE", both, or an empty text.
+        session_micro_usd: The cost of all conversations of the session up to here.
     """
 
     tokens: int = 0
     total: int = 0
     models: Mapping[str, int] = field(default_factory=dict)
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    micro_usd: int | None = None
+    unpriced: int = 0
+    priced_by: str = ""
+    session_micro_usd: int = 0
 
     @property
     def sentence(self) -> str:
-        """The tokens charged, by model."""
+        """The tokens charged, by model, and their cost."""
         models = ", ".join(f"{name} {count:,}" for name, count in sorted(self.models.items()))
-        return f"{self.tokens:,} tokens of {self.program}{f' ({models})' if models else ''}"
+        cost = cost_words(self.micro_usd, self.unpriced)
+        return f"{self.tokens:,} tokens of {self.program}{f' ({models})' if models else ''}, {cost}"
+
+
+def cost_words(micro_usd: int | None, unpriced: int) -> str:
+    """Return a cost in words: "$1.25", with the tokens of unknown price if there are any."""
+    if micro_usd is None:
+        return "cost unknown"
+    more = f" and {unpriced:,} tokens of unknown price" if unpriced else ""
+    return f"{dollars(micro_usd)}{more}"
+
+
+def dollars(micro_usd: int) -> str:
+    """Return a sum in US dollars, with four decimals below one dollar."""
+    digits = 2 if abs(micro_usd) >= 1_000_000 else 4
+    return f"{'-' if micro_usd < 0 else ''}${abs(micro_usd) / 1_000_000:,.{digits}f}"
 
 
 class AgentGateJudged(OfAgent, action="agent_gate"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +17,7 @@ from ..domain.history_events import (
     AgentUsage,
     OfAgent,
     SessionPaused,
+    cost_words,
 )
 from ..domain.session_entries import SessionHistory
 
@@ -37,7 +39,10 @@ class Conversation:
         compactions: How often its context was replaced by a summary.
         gates: How often the project's check judged the end of a turn.
         files: The files that it created or modified, oldest first.
-        models: The tokens charged, by model; those of an unknown model under "".
+        models: The reported tokens, by model; those of an unknown model under "".
+        kinds: The same by kind, as far as that is known.
+        micro_usd: What they cost, in millionths of a US dollar; None if that is unknown.
+        unpriced: How many of them are of models whose price is unknown.
     """
 
     program: str
@@ -50,11 +55,19 @@ class Conversation:
     gates: int = 0
     files: list[str] = field(default_factory=list)
     models: dict[str, int] = field(default_factory=dict)
+    kinds: Counter[str] = field(default_factory=Counter)
+    micro_usd: int | None = None
+    unpriced: int = 0
 
     @property
     def tokens(self) -> int:
-        """All tokens charged."""
+        """All reported tokens."""
         return sum(self.models.values())
+
+    @property
+    def cost(self) -> str:
+        """What they cost, in words."""
+        return cost_words(self.micro_usd, self.unpriced)
 
 
 def conversations(history: Iterable[SessionHistory]) -> list[Conversation]:
@@ -85,9 +98,14 @@ def _add(one: Conversation, event: OfAgent) -> None:
         case AgentEdited(path=path) if path not in one.files:
             one.files.append(path)
         case AgentUsage():
-            known = {**event.models} or {"": event.tokens}
+            rest = sum(event.kinds.values()) or event.tokens
+            known = {**event.models} or ({"": rest} if rest else {})
             for name, tokens in known.items():
                 one.models[name] = one.models.get(name, 0) + tokens
+            one.kinds.update(event.kinds)
+            one.unpriced += event.unpriced
+            if event.micro_usd is not None:
+                one.micro_usd = (one.micro_usd or 0) + event.micro_usd
 
 
 def budget_stops(history: Iterable[SessionHistory]) -> list[SessionHistory]:

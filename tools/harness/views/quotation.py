@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ...base.text.masking import mask
+
 MAX_QUOTED: Final = 400
 MAX_NAME: Final = 100
 _PLAIN: Final = '"'
@@ -36,8 +38,10 @@ def quoted(text: str, *, limit: int = MAX_QUOTED) -> str:
 def _one_line(text: str, *, limit: int) -> str:
     """Put text on one line; truncate a long one to its beginning and its end, which has the cause.
 
-    Unprintable characters are removed, which includes marks of direction and of no width.
+    Secrets are masked. Unprintable characters are removed, which includes marks of direction and of
+    no width.
     """
+    text = mask(text).text
     if not text.isprintable():
         text = "".join(c if c.isprintable() else " " for c in text)
     flat = _TAG.sub(_NO_TAG, " ".join(text.split()))

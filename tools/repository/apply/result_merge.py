@@ -12,7 +12,7 @@ from typing import Final
 
 from attrs import frozen
 
-from ...base.path_pattern import component_matcher
+from ...base.text.path_pattern import component_matcher
 from ..errors import GitFailed, RepositoryError
 from ..git.git_command import Difference, IndexEntry, Leaf, joined, parse_index
 from .apply_errors import ApplyConflict, ApplyRefused, BlockedPath, Obstacle

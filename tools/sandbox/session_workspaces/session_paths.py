@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ...base.identifiers import is_workspace_name
-from ...base.path_pattern import component_matcher
+from ...base.text.path_pattern import component_matcher
 from ..errors import InvalidSessionId, PathEscapesWorkspace, ReservedSessionPath
 from ..guest_paths import is_hidden
 

@@ -15,7 +15,7 @@ from ...base.files import OsFileSystem
 from ...base.files.filesystem import READ_FLAGS
 from ...base.files.safe_path import directory_beneath
 from ...base.files.trees import Entry, walk_tree
-from ...base.path_pattern import matches
+from ...base.text.path_pattern import matches
 from ...workflows.converters import as_tuple
 from ...workflows.gate_port import CommandExecution, CommandRequest, GateUnavailable
 from ..phases.executors import changes_between, jail_phase_result

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from attrs import define, evolve, field
 
-from ...agents.running.scratch_folder import put_file, remove_abandoned, scratch_folder
+from ...agents.running.scratch_folder import put_file, scratch_folder
+from ...base.data_folder import read_plain
 from ...workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 from ...workflows.submitted_work import require_repository
 from ..phases.executors import phase_result
@@ -39,7 +39,6 @@ class SandboxGates:
     _kit_directory: Path | None = field(default=None, kw_only=True)
     _wheels: Collection[Path] | None = field(default=None, kw_only=True)
     _kit: Path | None = field(default=None, init=False)
-    _swept: bool = field(default=False, init=False)
     _packages: Path | None = field(default=None, init=False)
     _packaged: dict[tuple[str, ...], SandboxGates] = field(factory=dict, init=False)
 
@@ -101,9 +100,6 @@ class SandboxGates:
         if self._packages is not None:
             mount = ReadOnlyMount(self._packages, PACKAGES)
             policy = evolve(policy, mounts=(*policy.mounts, mount))
-        if not self._swept:
-            remove_abandoned(Path(tempfile.gettempdir()))
-            self._swept = True
         with scratch_folder() as (workspace, root):
             for path, content in files.items():
                 put_file(root, path, content)
@@ -139,9 +135,7 @@ def _cache() -> Path:
 def _read(path: Path) -> bytes | None:
     """Return the content of the report, or None; links are not followed."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        data = read_plain(os.fspath(path), most=_MAX_REPORT_BYTES + 1, flags=os.O_NOFOLLOW)
     except OSError:
         return None
-    with os.fdopen(fd, "rb") as file:
-        data = file.read(_MAX_REPORT_BYTES + 1)
     return data if len(data) <= _MAX_REPORT_BYTES else None

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from attrs import evolve
 
+from ...base.data_folder import is_repository
 from ...base.plugins import Register
 from ...base.program_run import ProgramRunner
-from .port import AgentChoice, AgentParameters, PhaseAgent
+from .port import AgentChoice, AgentParameters, AgentUnavailable, PhaseAgent
 
 RECORDED: Final = "recorded:"
 HTTP: Final = ("openai:", "anthropic:")
@@ -93,6 +95,33 @@ def check_agent(agent: PhaseAgent, *, first_phase: str | None = None) -> None:
         check()
 
 
+def require_own_program(choice: AgentChoice) -> None:
+    """Refuse an agent program that `PATH` finds in the repository of the working directory.
+
+    A repository does not choose the program that gets the person's login. A repository that is the
+    person's home may have it.
+
+    Raises:
+        AgentUnavailable: The program is in the repository.
+    """
+    import shutil
+
+    found = shutil.which(choice.value.partition(":")[0]) if choice.kind == "program" else None
+    if found is None:
+        return
+    here = Path.cwd()
+    top = next((one for one in (here, *here.parents) if is_repository(one)), None)
+    if top is None or os.path.samefile(top, os.path.expanduser("~")):
+        return
+    folder = Path(os.path.abspath(found)).parent
+    if any(one.is_relative_to(top.resolve()) for one in (folder, folder.resolve())):
+        raise AgentUnavailable(
+            agent=choice.value,
+            problem=f"PATH leads to {found}, which is in this repository; a repository does not "
+            "choose the program that gets your login. Leave its folder out of PATH",
+        )
+
+
 def make_agent(
     choice: AgentChoice,
     *,
@@ -109,8 +138,9 @@ def make_agent(
     Raises:
         ValueError: The kind is unknown here, or the value is invalid.
         PluginUnusable: The plugin's package is broken.
-        AgentUnavailable: It needs an extra that is not installed.
+        AgentUnavailable: It needs an extra that is not installed, or see `require_own_program`.
     """
+    require_own_program(choice)
     kind, text = choice.kind, choice.text
     name = kind if kind == "command" else text.partition(":")[0]
     found = AGENTS.find(name) if kind in _KINDS else None

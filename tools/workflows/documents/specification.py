@@ -10,7 +10,7 @@ from typing import Final
 from attrs import field, frozen
 
 from ...base.errors import ErrorKind
-from ...base.path_pattern import is_exact, matches
+from ...base.text.path_pattern import is_exact, matches
 from ...harness import HarnessError
 from ..converters import as_tuple
 

@@ -17,7 +17,7 @@ from attrs import field, frozen
 
 from ...base.errors import ErrorKind, counted
 from ...base.files import FileSystem, OsFileSystem
-from ...base.path_pattern import is_exact, matches
+from ...base.text.path_pattern import is_exact, matches
 from ...harness import HarnessError
 from ...harness.views.briefing import most_tokens
 from ..converters import as_tuple

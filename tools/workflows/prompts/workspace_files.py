@@ -23,7 +23,7 @@ from ...base.files.filesystem import READ_FLAGS
 from ...base.files.regular_file import read_descriptor
 from ...base.files.safe_path import Missing, directory_beneath
 from ...base.files.trees import Entry, walk_tree
-from ...base.path_pattern import is_exact, matches
+from ...base.text.path_pattern import is_exact, matches
 from ...harness import HarnessError
 from ..workflow import Input
 from .context_folder import ContextFolder

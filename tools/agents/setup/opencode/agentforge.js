@@ -35,12 +35,15 @@ function call(payload, timeout) {
 
 function tokensOf(info) {
   const { total, input = 0, output = 0, reasoning = 0, cache = {} } = info?.tokens ?? {}
-  return total ?? input + output + reasoning + (cache.read ?? 0) + (cache.write ?? 0)
+  const [cache_read, cache_write] = [cache.read ?? 0, cache.write ?? 0]
+  const all = total ?? input + output + reasoning + cache_read + cache_write
+  return { total: all, cache_read, cache_write, output, reasoning }
 }
 
 function usageOf(info) {
-  const tokens = info?.role === "assistant" ? tokensOf(info) : 0
-  return tokens > 0 ? { id: info.id, model: info.modelID ?? "", tokens } : undefined
+  if (info?.role !== "assistant") return undefined
+  const tokens = tokensOf(info)
+  return tokens.total > 0 ? { id: info.id, model: info.modelID ?? "", tokens, cost: info.cost ?? 0 } : undefined
 }
 
 function filesOf(tool, args, metadata) {
@@ -132,8 +135,8 @@ export const AgentForge = async ({ client, directory }) => {
   }
 
   function isNew(usage) {
-    if (!usage || (reported.get(usage.id) ?? 0) >= usage.tokens) return false
-    keep(reported, usage.id, usage.tokens)
+    if (!usage || (reported.get(usage.id) ?? 0) >= usage.tokens.total) return false
+    keep(reported, usage.id, usage.tokens.total)
     return true
   }
 

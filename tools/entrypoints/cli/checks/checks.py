@@ -54,6 +54,7 @@ def examine(cli: Cli) -> Iterator[tuple[str, Finding]]:
         ("plugins", check_plugins),
         ("configuration", check_configuration),
         ("privacy", check_privacy),
+        ("spending", check_spending),
         ("store", lambda: check_store(store, database), "Mend this, or name another store."),
         ("base", lambda: check_base(base)),
         ("durability", lambda: check_durability(base)),
@@ -195,6 +196,19 @@ def check_privacy() -> Finding | None:
     return fail(
         f"{problem}. Until then no agent program is shown what was said in another.",
         "Correct [privacy] in your own configuration.",
+    )
+
+
+def check_spending() -> Finding | None:
+    """Check `[budget]` and `[prices]` of the person's own configuration; None if all applies."""
+    from ....base.settings.spending import read_spending
+
+    problems = read_spending().problems
+    if not problems:
+        return None
+    return fail(
+        f"{'; '.join(problems)}. What can't be used does not apply.",
+        "Correct [budget] and [prices] in your own configuration.",
     )
 
 

@@ -91,7 +91,9 @@ def _conversations_document(session: harness.SessionContext) -> dict[str, Any]:
     found = conversations(session.history)
     if not found:
         return {}
-    counts = "first last prompts turns compactions gates files tokens models"
+    counts = (
+        "first last prompts turns compactions gates files tokens models kinds micro_usd unpriced"
+    )
     talks = [
         {"program": one.program, "conversation": one.agent_session, **selected(one, counts)}
         for one in found

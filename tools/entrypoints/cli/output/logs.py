@@ -7,7 +7,7 @@ import logging
 from collections.abc import MutableMapping
 from typing import Any, Final
 
-from ....base.event_log import configure_when_heard
+from ....base.event_log import configure_when_heard, without_secrets
 from .output import remark
 from .text import safe
 
@@ -55,7 +55,7 @@ def _value(value: object) -> str:
 def configure_logs(*, verbose: bool) -> None:
     """Log events to standard error: all with `verbose`, else warnings and above."""
     _configure(
-        [_render] if verbose else [_without_told, _render],
+        [without_secrets, _render] if verbose else [_without_told, without_secrets, _render],
         logging.DEBUG if verbose else logging.WARNING,
     )
 
@@ -76,7 +76,7 @@ def configure_service_logs(*, verbose: bool, as_json: bool) -> None:
         return f"{at} {_render(logger, level, event)}"
 
     _configure(
-        [TimeStamper(fmt="iso"), format_exc_info, render],
+        [TimeStamper(fmt="iso"), format_exc_info, without_secrets, render],
         logging.DEBUG if verbose else logging.INFO,
     )
 

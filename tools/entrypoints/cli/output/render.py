@@ -336,11 +336,14 @@ def conversation_table(found: Iterable[Conversation]) -> Table:
             *(one.program, one.agent_session[:8]),
             *(one.prompts, one.turns, len(one.files), one.compactions, f"{one.tokens:,}"),
             ", ".join(f"{name or 'unknown'} {n:,}" for name, n in sorted(one.models.items())),
+            one.cost,
             moment_text(one.last),
         )
         for one in found
     )
-    return table("PROGRAM", "CONVERSATION", *counts, "BY MODEL", "LAST", rows=rows, right=counts)
+    return table(
+        "PROGRAM", "CONVERSATION", *counts, "BY MODEL", "COST", "LAST", rows=rows, right=counts
+    )
 
 
 def artifact_table(artifacts: Iterable[harness.SessionArtifact]) -> Table:

@@ -79,6 +79,8 @@ class AgentOptions:
         """
         if dry_run and self.agent is None and cli.configuration.run.agent is None:
             return None
+        from ....agents.running.logins import login_files
+
         choice = self._named(cli)
         if not workflow.edits or choice.kind == "recorded":
             return choice
@@ -88,6 +90,11 @@ class AgentOptions:
         said = cli.configuration.run
         network = said.agent_network if self.agent_network is None else self.agent_network
         names = tuple(dict.fromkeys((*said.agent_environment, *(self.agent_env or ()))))
+        login = None
+        if network and choice.kind == "program" and cli.submission is None:
+            login = login_files(choice.value, names)
+        if login is not None and login.files:
+            cli.output.remark(f"{choice.value} is logged in by a copy of {login.path}.")
         if network and not self.no_jail:
             cli.output.remark(
                 "The agent runs in a jail with the network: it is not sealed, and can send what it "

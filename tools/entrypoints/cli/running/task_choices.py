@@ -194,12 +194,11 @@ class TaskAgent:
     no_jail: bool = NO_JAIL
     no_wait: bool = NO_WAIT
 
-    def options(self, cli: Cli, top: Path) -> AgentOptions:
+    def options(self, cli: Cli) -> AgentOptions:
         """Return the options of an agent that edits in place.
 
         Raises:
-            typer.BadParameter: There is no agent, it is in the checkout `top`, or it can't be
-                logged in.
+            typer.BadParameter: There is no agent, or it can't be logged in.
         """
         configured = cli.configuration.run
 
@@ -211,24 +210,14 @@ class TaskAgent:
         agent = find_agent(
             cli.configuration, self.agent, choose=choose if cli.output.can_ask() else None
         )
-        program = agent.partition(":")[0]
-        path = shutil.which(program) if is_program(agent) else None
-        if path is not None and Path(path).parent.resolve().is_relative_to(top.resolve()):
-            raise misuse(
-                "--agent",
-                f"PATH leads to {path}, which is in this repository; a repository does not choose "
-                "the program that gets your login. Leave its folder out of PATH. Nothing was "
-                "started",
-            )
         own = variables_of(agent)
         more = (*configured.agent_environment, *(self.agent_env or ()))
         hint = None if more else login_missing(agent, own)
         if hint is not None:
             raise misuse(
                 "--agent",
-                f"{agent} is not logged in where it works: its jail shows none of your folders. "
-                f"To log it in, {hint}; or name another variable with --agent-env. Nothing was "
-                "started",
+                f"{agent} is not logged in where it works: its jail shows none of your folders, "
+                f"and {hint}; or name another variable with --agent-env. Nothing was started",
             )
         network = self.agent_network
         if network is None:

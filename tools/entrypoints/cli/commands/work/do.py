@@ -19,7 +19,7 @@ from ...context import Cli
 from ...options import Tokens, Yes, argument, flag, misuse, option
 from ...output.errors import Declined
 from ...output.text import shorten
-from ...running.agent_options import AgentOptions, OtherAgent
+from ...running.agent_options import AgentOptions
 from ...running.run_session import run_agent, start_agent
 from ...running.task_choices import (
     NO_CHECK,
@@ -100,8 +100,9 @@ def do(
         )
     user = UserRepository.at(Path.cwd())
     commit = user.resolve("HEAD")
+    end.require_branch(user)
     check = find_check(cli.configuration, user.work_tree, new.check, timeout_s=new.check_timeout)
-    options = agent.options(cli, user.work_tree)
+    options = agent.options(cli)
     folders = shown_folders(cli.configuration, user.work_tree, check.mounts)
     cli = evolve(cli, configured=folders).without_jail(said=agent.no_jail)
     work = _work(cli, text, check, new, options)
@@ -167,16 +168,20 @@ def _go_on(
         return
     checkout = session_results(cli.store(), cli.objects_url).began_from(session_id)
     if checkout is not None:
-        top = UserRepository.at(checkout).work_tree
+        user = UserRepository.at(checkout)
+        end.require_branch(user)
+        top = user.work_tree
         mounts = find_check(cli.configuration, top, NO_CHECK).mounts
         cli = evolve(cli, configured=shown_folders(cli.configuration, top, mounts))
     if budget is not None:
         cli.change(session_id, lambda changed: changed.extend_budget(budget))
     cli = cli.without_jail(said=agent.no_jail)
     work = AgentWork.of_session(cli.store(), session_id)
-    other = OtherAgent(
-        agent=agent.agent, max_output=None, no_jail=agent.no_jail, no_wait=agent.no_wait
-    ).made(cli, work)
+    other = None
+    if agent.agent is not None:
+        options = agent.options(cli)
+        choice = options.choice(cli, work.workflow, dry_run=False)
+        other = options.made(cli, evolve(work, agent=choice))
 
     def act(runner: WorkflowRunner) -> RunOutcome:
         try:

@@ -11,6 +11,7 @@ from attrs import define, field
 from ..... import harness
 from .....harness.domain.history_events import PhaseSucceeded
 from .....repository.apply.apply import continue_apply
+from .....repository.apply.apply_commit import require_new_branch
 from .....repository.apply.apply_errors import UnfinishedApply
 from .....repository.apply.apply_plan import ApplyOptions
 from .....wiring.bootstrap import session_results
@@ -29,6 +30,7 @@ from ..session.bring_home import applied_document, colored, show_applied, show_s
 if TYPE_CHECKING:
     from .....base.files.trees import TreeChanges
     from .....repository.apply.applied import Applied
+    from .....repository.git.git_repositories import UserRepository
     from .....workflows import RunOutcome
     from ...output.output import Output
     from ...output.progress import RunView
@@ -58,6 +60,15 @@ class TaskEnd:
     yes: bool
     branch: str | None
     view: RunView | None = field(default=None, init=False)
+
+    def require_branch(self, user: UserRepository) -> None:
+        """Refuse a branch that can't be made, before anything is done for it.
+
+        Raises:
+            BranchRefused: It has no valid name, or is there already.
+        """
+        if self.branch is not None:
+            require_new_branch(user, self.branch)
 
     def special(self, cli: Cli) -> Special:
         """Return what the command does in its own way: its end, and a check that fails already."""

@@ -1,0 +1,1 @@
+"""What is found in text: patterns of paths, and secrets."""
