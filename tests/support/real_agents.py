@@ -149,7 +149,7 @@ class Workplace(SessionsInUse):
 
     def environment(self) -> dict[str, str]:
         return {
-            "PATH": os.environ["PATH"],
+            "PATH": f"{HOOK.parent}:{os.environ['PATH']}",
             "HOME": str(self.home),
             "CLAUDE_CONFIG_DIR": str(self.home / ".claude"),
             "CODEX_HOME": str(self.home / ".codex"),

@@ -61,6 +61,8 @@ class Binding:
         session_id: The session that it is bound to, or None before that is known.
         base: The directory of that session's base.
         store: The address of its store, without a password; empty for the files of the base.
+        directory: The folder in which the program was started; empty if unknown.
+        process: The program's process: its id and its start time; empty if unknown.
         branch: The tag of the branch that was checked out when it was bound; empty for none.
         briefing: The last briefing, with all updates; it replaces one that a compaction removed
             from the context. None before the first.
@@ -85,10 +87,12 @@ class Binding:
         "briefed",
         "briefing",
         "charged",
+        "directory",
         "entries",
         "looked_at",
         "meter",
         "notice",
+        "process",
         "session_id",
         "stop",
         "store",
@@ -105,6 +109,8 @@ class Binding:
         self.session_id: str | None = session_id if bound else None
         self.base: str = base if bound and isinstance(base, str) else ""
         self.store = _text(given.get("store")) or ""
+        self.directory = _text(given.get("directory")) or ""
+        self.process = [one for one in given.get("process", ()) if type(one) is int]
         self.branch = _text(given.get("branch")) or ""
         self.baseline = _count(given.get("baseline"))
         usage, costs = given.get("charged_usage"), counts_of(given.get("charged_costs"))
@@ -125,6 +131,16 @@ class Binding:
         usage, costs = found.pop("charged")
         charged = {"charged_usage": usage._asdict(), "charged_costs": costs}
         return {**found, **charged, "meter": self.meter.as_json()}
+
+    def note_process(self, event: HookEvent) -> None:
+        """Note where the program was started, and as which process, once it is started."""
+        is_start = event.moment is Moment.STARTED and event.source != "compact"
+        if event.by_subagent or not (is_start or event.moment is Moment.PROMPTED):
+            return
+        from ..programs.agent_process import calling_process  # other calls do not need it
+
+        self.process = calling_process()
+        self.directory = event.directory if is_start or not self.directory else self.directory
 
     def read_usage(self, event: HookEvent) -> None:
         """Read the conversation's cost from the program's files and from an event."""
