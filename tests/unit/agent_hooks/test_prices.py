@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.agents.programs.prices import Prices
-from agentforge_sessions.agents.programs.tokens import Charged, Tokens, Usage
+from agentforge_sessions.agents.programs.tokens import Charged, Tokens, UsageByModel
 from agentforge_sessions.base.settings.spending import Limit, read_spending
 
 MILLION = Tokens(*[1_000_000] * 5)
@@ -36,7 +36,7 @@ def test_a_model_and_its_dated_variants_have_the_price_of_the_table(
 def test_the_price_of_another_model_is_unknown_and_not_nothing(model: str) -> None:
     prices = Prices({})
     assert prices.nano_usd(model, MILLION) is None
-    cost = prices.cost_of(Usage({model: Tokens(10), "gpt-5": Tokens(800)}), Charged())
+    cost = prices.cost_of(UsageByModel({model: Tokens(10), "gpt-5": Tokens(800)}), Charged())
     assert (cost.models, cost.unpriced) == ({"gpt-5": 1_000}, 10)
     assert cost.by == f"prices {prices.dated}"
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -249,6 +250,47 @@ def test_budget_refuses_a_sum_that_can_not_be_kept(agentforge: CommandLine) -> N
     ended = agentforge("session", "budget", session_id, "--extend", 2**63 - 1)
     assert ended.code == 2
     assert "token_budget.total_budget: is more than" in ended.err
+
+
+def test_limits_of_the_person_are_shown_and_extended(
+    agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "config" / "agentforge").mkdir(parents=True)
+    limits = "[budget]\nday_usd = 3\nday_tokens = 9000\nsession_usd = 1\n"
+    (tmp_path / "config" / "agentforge" / "config.toml").write_text(limits)
+    session_id = agentforge.new(token_budget=100)
+    words = ("session", "budget")
+    assert agentforge(*words, "--of", "day", "--extend", "2.5usd").code == 0
+    assert agentforge(*words, session_id, "--extend", "$2").code == 0
+    assert agentforge(*words, session_id, "--extend", "200k").code == 0
+    out = agentforge(*words, session_id).out
+    assert "200,100 tokens are left." in out
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "session 0 $0.0000 $3.00" in lines
+    assert "day 0 $0.0000 9,000 tokens; $5.50" in lines
+    assert "person 0 $0.0000 no limit" in lines
+    shown = agentforge(*words, "--json").document["spending"]
+    assert [one["scope"] for one in shown] == ["project", "day", "person"]
+    assert shown[1]["limit"] == {"tokens": 9_000, "micro_usd": 5_500_000}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--extend", "5"], "name the session"),
+        (["--record", "5"], "name the session"),
+        (["--of", "person", "--extend", "5usd"], "no limit person_usd"),
+        (["--of", "day", "--extend", "lots"], "is neither tokens"),
+    ],
+)
+def test_what_can_not_be_extended_is_refused(
+    agentforge: CommandLine, words: list[str], said: str
+) -> None:
+    ended = agentforge("session", "budget", *words)
+    assert ended.code == 2
+    assert said in " ".join(ended.err.split())
 
 
 def test_an_interrupted_command_says_so(

@@ -30,6 +30,7 @@ from .session_place import SessionPlace, Stores
 
 if TYPE_CHECKING:
     from ...harness.session_domain import SessionContext
+    from ..ledger import Purse
     from .recording import FilesStored, Recorded, RecordedEdit
     from .session_lookup import FoundSession
     from .telling import Start
@@ -273,9 +274,9 @@ class _HookCall:
                 place,
                 found.session_id,
                 data_folder=self._data_folder,
-                environment=self._environment,
                 but=(event.program, event.agent_session),
                 now=self._now,
+                purse=self._purse(binding, place),
             )
         if binding.finds_compaction(event):
             self._event = event = event._replace(moment=Moment.COMPACTION_FOUND)
@@ -373,7 +374,7 @@ class _HookCall:
 
         event, edited, files = self._event, self._edited(), self._stored_files(binding, place)
         summary = binding.meter.summary if binding.meter.summary != binding.summary else ""
-        spent = binding.spent(self._environment)
+        spent, purse = binding.spent(self._environment), self._purse(binding, place)
         done: list[tuple[Recorded, SessionContext]] = []
 
         def change(session: SessionContext) -> bool:
@@ -388,6 +389,7 @@ class _HookCall:
                 edited=edited,
                 summary=summary,
                 files=files,
+                purse=purse,
             )
             done.append((recorded, session))
             return recorded.changed
@@ -402,7 +404,17 @@ class _HookCall:
         elif self._event.moment is Moment.COMPACTION_FOUND:
             binding.summary = digest_of(event.text)
         recorded, session = done[0] if done else (None, None)
+        if recorded is not None and failure is None:
+            purse.charge(*recorded.spent)
         return recorded, session, failure
+
+    def _purse(self, binding: Binding, place: SessionPlace) -> Purse:
+        from ...base.settings.spending import read_spending
+        from ..ledger import Payer, Purse
+
+        day = self._now.astimezone().date().isoformat()
+        payer = Payer(binding.session_id or "", os.path.realpath(place.base), day)
+        return Purse(payer, read_spending(self._environment).limits, self._environment)
 
     def _stored_files(self, binding: Binding, place: SessionPlace) -> FilesStored | None:
         event = self._event
@@ -430,10 +442,15 @@ class _HookCall:
     def _reply_of(self, session: SessionContext, recorded: Recorded, binding: Binding) -> HookReply:
         from . import messages
 
-        event, is_spent = self._event, session.token_budget.is_exhausted
-        if recorded.warned and not is_spent:
-            binding.notice = messages.warning(session)
-        binding.stop = messages.spent(session) if is_spent else None
+        event, over = self._event, recorded.over
+        is_spent = session.token_budget.is_exhausted or over is not None
+        if not is_spent:
+            lines = [messages.warning(session)] if recorded.warned else []
+            lines += map(messages.near, recorded.near)
+            binding.notice = "\n".join(lines) or binding.notice
+        binding.stop = messages.spent(session) if session.token_budget.is_exhausted else None
+        if over is not None:
+            binding.stop = binding.stop or messages.over(session, over)
         if event.moment in _SEEN and event.source != "compact" and self._opened:
             self.said = messages.first_line(session)
         if event.moment is Moment.STARTED or (self._moved and self._takes_context and not is_spent):

@@ -11,6 +11,7 @@ from typing import Any, Final
 from ...harness.session_domain import SessionContext, SessionState
 from ...harness.views.briefing import KnownRecord, brief, most_tokens
 from ...harness.views.session_head import UnreadableSession
+from ..ledger import Standing
 from ..programs.context_file import holds_texts
 from ..programs.hook_event import BRIEFED, SENT_ON, UPDATED, HookEvent
 from ..programs.registry import AgentProgram
@@ -159,6 +160,21 @@ def spent(session: SessionContext) -> str:
         f"AgentForge: the token budget of session {session.session_id} is spent "
         f"({budget.tokens_used:,} of {budget.total_budget:,} tokens). The session is paused, and "
         f"what was done is recorded. A person goes on with: {extend_command(session)}"
+    )
+
+
+def near(limit: Standing) -> str:
+    """Return the line for 80 % of a limit of the person."""
+    return f"AgentForge: {limit.spent * 100 // limit.most} % of a limit is spent: {limit}."
+
+
+def over(session: SessionContext, limit: Standing) -> str:
+    """Return why the agent has to stop for a limit of the person, and what they can do."""
+    more = "5usd" if limit.unit == "micro_usd" else "TOKENS"
+    command = f"agentforge session budget {session.session_id} --of {limit.scope} --extend {more}"
+    return (
+        f"AgentForge: a limit is spent: {limit}. The session is paused, and what was done is "
+        f"recorded. A person goes on with: {command}"
     )
 
 

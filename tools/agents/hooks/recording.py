@@ -26,6 +26,7 @@ from ...harness.domain.history_events import (
 )
 from ...harness.domain.session_checks import MAX_GOAL_CHARS, MAX_PATH_CHARS, storable
 from ...harness.session_domain import SessionContext, SessionState
+from ..ledger import Amount, Purse, Standing
 from ..programs.hook_event import AskedQuestion, HookEvent, Moment, Spent
 from ..programs.tokens import NO_TOKENS, Charged, Cost, Tokens
 
@@ -78,11 +79,17 @@ class Recorded(NamedTuple):
         changed: Whether the session has to be saved.
         charged: What of the conversation is charged.
         warned: Whether the event crossed 80 % of the budget.
+        near: The person's limits of which the event crossed 80 %.
+        over: The first of these limits that is spent, or None.
+        spent: What the session had spent before the event, and after it.
     """
 
     changed: bool
     charged: Charged
     warned: bool
+    near: Sequence[Standing]
+    over: Standing | None
+    spent: tuple[Amount, Amount]
 
 
 def record(
@@ -94,6 +101,7 @@ def record(
     edited: Sequence[RecordedEdit] = (),
     summary: str = "",
     files: FilesStored | None = None,
+    purse: Purse | None = None,
 ) -> Recorded:
     """Record an event in a session that has not ended.
 
@@ -105,17 +113,22 @@ def record(
         edited: The files that the event reports as written.
         summary: The summary of a compaction, for an event that has none.
         files: The files of the work tree, if they were stored for this event.
+        purse: The person's limits, if they apply.
     """
     entries, was_warning = len(session.history), session.token_budget.is_warning
     state = session.state
+    before = _spent(session)
     charged = _charge(session, event, spent, now)
-    if event.moment is Moment.PROMPTED:
+    after = _spent(session)
+    earlier, limits = ((), ()) if purse is None else purse.standings(before, after)
+    over = next((one for one in limits if one.is_spent), None)
+    if event.moment is Moment.PROMPTED and over is None:
         _go_on_if_extended(session, now)
-    stop_if_spent(session, now)
+    stop_if_spent(session, now, over)
     is_end = event.moment is not Moment.PROMPTED
     if files is not None and not is_end:
         record_files(session, files, now)
-    if not _refused(session, event):
+    if not _refused(session, event, over):
         _record_moment(session, event, now=now, edited=edited, summary=summary)
     if files is not None and is_end:
         record_files(session, files, now)
@@ -123,7 +136,14 @@ def record(
         changed=len(session.history) != entries or session.state is not state,
         charged=charged,
         warned=session.token_budget.is_warning and not was_warning,
+        near=[one for one, was in zip(limits, earlier, strict=True) if one.is_near > was.is_near],
+        over=over,
+        spent=(before, after),
     )
+
+
+def _spent(session: SessionContext) -> Amount:
+    return Amount(session.token_budget.tokens_used, session_cost(session))
 
 
 def record_files(session: SessionContext, files: FilesStored, now: datetime) -> bool:
@@ -264,10 +284,12 @@ def _named(models: Mapping[str, int]) -> dict[str, int]:
     return found
 
 
-def stop_if_spent(session: SessionContext, now: datetime) -> None:
-    """Pause an active session whose budget is spent."""
+def stop_if_spent(session: SessionContext, now: datetime, over: Standing | None = None) -> None:
+    """Pause an active session whose budget, or a limit of the person, is spent."""
     budget = session.token_budget
-    if budget.is_exhausted and session.state is SessionState.ACTIVE:
+    if session.state is not SessionState.ACTIVE:
+        return
+    if budget.is_exhausted:
         session.apply(
             "pause",
             details=f"the budget is spent: {budget.tokens_used:,} of "
@@ -276,6 +298,8 @@ def stop_if_spent(session: SessionContext, now: datetime) -> None:
             missing_tokens=1 - budget.tokens_remaining,
             now=now,
         )
+    elif over is not None:
+        session.apply("pause", details=f"the limit is spent: {over}", cause=BUDGET_CAUSE, now=now)
 
 
 def _go_on_if_extended(session: SessionContext, now: datetime) -> None:
@@ -288,8 +312,9 @@ def _go_on_if_extended(session: SessionContext, now: datetime) -> None:
                 return
 
 
-def _refused(session: SessionContext, event: HookEvent) -> bool:
-    return event.moment is Moment.PROMPTED and session.token_budget.is_exhausted
+def _refused(session: SessionContext, event: HookEvent, over: Standing | None) -> bool:
+    is_spent = session.token_budget.is_exhausted or over is not None
+    return event.moment is Moment.PROMPTED and is_spent
 
 
 def _record_moment(

@@ -5,16 +5,16 @@ A killed agent program calls no more hooks; its own files still record what it s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
 from ...base.files import DurableError
 from ...harness.session_domain import SessionContext
+from ..ledger import Purse
 from ..programs.hook_event import HookEvent, Moment
 from .binding import BindingFile, conversations_of
 from .edited_files import edited_files
-from .recording import change_session, record
+from .recording import Recorded, change_session, record
 from .session_place import SessionPlace
 from .transcripts import copy_conversation
 
@@ -25,9 +25,9 @@ def settle_conversations(
     session_id: str,
     *,
     data_folder: Path,
-    environment: Mapping[str, str],
     but: tuple[str, str],
     now: datetime,
+    purse: Purse,
 ) -> None:
     """Charge the outstanding usage of every other conversation of a session; copy its transcript.
 
@@ -38,9 +38,9 @@ def settle_conversations(
         place: Where the session is.
         session_id: The session.
         data_folder: The project's `.agentforge`.
-        environment: The environment variables, which locate the person's configuration.
         but: The conversation that this hook is called for: its program and its id.
         now: The time.
+        purse: Where the person's spending is recorded; locates their configuration.
     """
     for program, agent_session in conversations_of(conversations, session_id):
         if (program, agent_session) == but:
@@ -52,7 +52,7 @@ def settle_conversations(
             continue
         try:
             event = HookEvent(program, "", Moment.ENDED, agent_session)
-            _settle(file, event, place, session_id, data_folder, environment, now)
+            _settle(file, event, place, session_id, data_folder, purse, now)
         except DurableError:
             continue
         finally:
@@ -65,7 +65,7 @@ def _settle(
     place: SessionPlace,
     session_id: str,
     data_folder: Path,
-    environment: Mapping[str, str],
+    purse: Purse,
     now: datetime,
 ) -> None:
     binding = file.read()
@@ -74,18 +74,22 @@ def _settle(
     edited = edited_files(binding.take_edits(event), data_folder.parent)
     if not binding.is_bound_to(place, session_id):
         return
-    copy_conversation(event, binding, place, data_folder, environment, now)
+    copy_conversation(event, binding, place, data_folder, purse.environment, now)
     if binding.meter.total in {before, binding.charged.usage.total}:
         return
 
-    spent = binding.spent(environment)
+    spent = binding.spent(purse.environment)
+    done: list[Recorded] = []
 
     def change(session: SessionContext) -> bool:
         if session.state.is_terminal:
             return False
         recorded = record(session, event, spent, now=now, edited=edited)
         binding.charged = recorded.charged
+        done[:] = [recorded]
         return recorded.changed
 
     change_session(place.sessions, session_id, change)
+    for recorded in done:
+        purse.charge(*recorded.spent)
     file.write(binding)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from .tokens import Charged, Cost, Tokens, Usage
+from .tokens import Charged, Cost, Tokens, UsageByModel
 
 # Annotations are evaluated here: as strings, each field's would have to be compiled.
 
@@ -181,7 +181,7 @@ class Spent(NamedTuple):
         weights: How much of a token counts against the budget, by kind; 1 for other kinds.
     """
 
-    usage: Usage
+    usage: UsageByModel
     baseline: int
     charged: Charged
     price: Callable[[Charged], Cost]

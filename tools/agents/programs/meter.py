@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator
 from typing import Any, Final
 
-from .tokens import NO_TOKENS, OwnCost, Tokens, Usage, split
+from .tokens import NO_TOKENS, OwnCost, Tokens, UsageByModel, split
 
 KEYS_KEPT: Final = 256
 """How many of a conversation's last messages are remembered by their ids."""
@@ -60,9 +60,9 @@ class UsageMeter:
         return self.usage.total
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> UsageByModel:
         """What was reported so far."""
-        return Usage(dict(self.models), dict(self.own))
+        return UsageByModel(dict(self.models), dict(self.own))
 
     def as_json(self) -> dict[str, Any]:
         """Return the state to store."""
@@ -196,10 +196,10 @@ def str_of(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def usage_of(value: object) -> Usage:
+def usage_of(value: object) -> UsageByModel:
     """Return stored usage; anything that is none counts as empty."""
     given = value if isinstance(value, dict) else {}
-    return Usage(_tokens(given.get("models")), _costs(given.get("own")))
+    return UsageByModel(_tokens(given.get("models")), _costs(given.get("own")))
 
 
 def counts_of(value: object) -> dict[str, int]:

@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from .tokens import NO_TOKENS, Charged, Cost, Tokens, Usage
+from .tokens import NO_TOKENS, Charged, Cost, Tokens, UsageByModel
 
 _FILE: Final = os.path.join(os.path.dirname(__file__), "prices.json")
 _NANO: Final = 1_000
@@ -59,7 +59,7 @@ class Prices:
         name = _VARIANT.sub("", name, count=1)
         return self._models.get(name)
 
-    def cost_of(self, usage: Usage, charged: Charged) -> Cost:
+    def cost_of(self, usage: UsageByModel, charged: Charged) -> Cost:
         """Return what a conversation's usage cost beyond what is charged, by model."""
         found, unpriced, by = {}, 0, set()
         for model, tokens in usage.models.items():

@@ -61,7 +61,7 @@ class OwnCost(NamedTuple):
     covered: Tokens = NO_TOKENS
 
 
-class Usage(NamedTuple):
+class UsageByModel(NamedTuple):
     """What a program has reported for a conversation.
 
     Attributes:
@@ -86,7 +86,7 @@ class Charged(NamedTuple):
         costs: What that cost, by model, in millionths of a US dollar.
     """
 
-    usage: Usage = Usage()
+    usage: UsageByModel = UsageByModel()
     costs: Mapping[str, int] = {}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,31 +57,6 @@ def _lead(cli: Cli, session_id: str, act: Callable[[harness.SessionManager], Any
         f"Session {session.session_id} is {session.state.value}.",
         f"To go on: {cli.command('resume', session.session_id)}" if paused else None,
     )
-
-
-def budget(
-    cli: Cli,
-    session_id: SessionId,
-    extend: int | None = option("--extend N", min=1),
-    record: int | None = option("--record N", min=1),
-) -> None:
-    """Show a session's token budget, extend it, or record tokens spent.
-
-    Args:
-        extend: Allot N more tokens.
-        record: Record N tokens as spent.
-    """
-    manager, session = cli.load(session_id)
-    for number, act in ((extend, "extend_budget"), (record, "record_tokens")):
-        if number is not None:
-            manager, session = cli.change(session.session_id, methodcaller(act, number))
-    if cli.output.wrote(state_document(session, manager.store)):
-        return
-    from ...output import render
-
-    cli.output.line(f"Session {session.session_id} is {session.state.value}.")
-    cli.output.show(render.budget_bar(session.token_budget))
-    cli.output.line(f"{session.token_budget.tokens_remaining:,} tokens are left.")
 
 
 def set_labels(
