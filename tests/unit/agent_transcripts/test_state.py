@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from agentforge_sessions.agents.transcripts.state import work_state
+from agentforge_sessions.harness.domain.history_events import AgentGateJudged
 from agentforge_sessions.harness.views.work_state import (
     DecisionMade,
     FailedCommand,
@@ -91,6 +92,17 @@ def test_a_prompt_is_unfinished_until_its_turn_ends(
     assert (found.prompt, found.program) == ("Count the words", "claude-code")
     end_turn(talk)
     assert state(project, session_id).prompt == ""
+
+
+def test_a_prompt_is_unfinished_while_its_last_turn_failed_the_gate(
+    project: Project, session_id: str, talk: Conversation
+) -> None:
+    talk.prompt("Count the words")
+    for passed in (False, True):
+        end_turn(talk)
+        judged = AgentGateJudged(program=talk.program, agent_session=talk.name, passed=passed)
+        project.open(session_id).record(judged)
+        assert state(project, session_id).prompt == ("" if passed else "Count the words")
 
 
 def test_what_the_person_said_for_all_of_the_work_stays_an_instruction(

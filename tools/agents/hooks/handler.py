@@ -471,19 +471,19 @@ class _HookCall:
 
     def _briefing(self, session: SessionContext, binding: Binding) -> str:
         from ...base.settings.privacy import read_privacy
-        from .messages import briefing_for
+        from .messages import briefing_for, known_work
         from .settings import read_briefing_shows
-        from .work_tree import changed_files
 
         assert self._place is not None  # noqa: S101 (the session came from there)
+        may_show = read_privacy(self._event.program, self._environment)
         return briefing_for(
             session,
             self._event,
             binding,
             self._program,
             shows=read_briefing_shows(self._data_folder, self._environment),
-            may_show=read_privacy(self._event.program, self._environment),
-            changed=changed_files(self._place, session.session_id),
+            may_show=may_show,
+            **known_work(self._place.sessions, session, may_show),
         )
 
 

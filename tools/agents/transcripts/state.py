@@ -6,7 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ...harness.domain.history_events import AgentPrompted, AgentTurnEnded, OfAgent
+from ...harness.domain.history_events import (
+    AgentGateJudged,
+    AgentPrompted,
+    AgentTurnEnded,
+    OfAgent,
+)
 from ...harness.views.work_state import (
     NOTHING_KNOWN,
     DecisionMade,
@@ -145,11 +150,15 @@ def _sentences(text: str, words: re.Pattern[str]) -> list[str]:
 
 
 def _unfinished(session: SessionContext, talks: list[tuple[str, str]]) -> str:
-    """Return the last prompt of the last conversation if its turn did not end."""
+    """Return the last prompt of the last conversation if its turn is open, or failed the gate."""
+    judged, failed = {AgentPrompted, AgentTurnEnded, AgentGateJudged}, False
     for entry in reversed(session.history):
-        event = entry.event if entry.event_type in {AgentPrompted, AgentTurnEnded} else None
+        event = entry.event if entry.event_type in judged else None
         if isinstance(event, OfAgent) and [(event.program, event.agent_session)] == talks[:1]:
-            return event.text if isinstance(event, AgentPrompted) else ""
+            if isinstance(event, AgentGateJudged):
+                failed = failed or not event.passed
+            elif isinstance(event, AgentPrompted) or not failed:
+                return event.text if isinstance(event, AgentPrompted) else ""
     return ""
 
 

@@ -225,10 +225,11 @@ def brief(
     Args:
         max_tokens: Maximum length of the briefing.
     """
+    from .....agents.hooks.messages import known_work
     from .....harness.views.briefing import estimate_tokens
 
     manager, session = cli.load(cli.own_id(session_id))
-    text = manager.briefing(max_tokens)
+    text = manager.briefing(max_tokens, **known_work(cli.store(), session, lambda _: True))
     document = {
         "session_id": session.session_id,
         "max_tokens": max_tokens,
