@@ -172,6 +172,7 @@ def store_later(arguments: Sequence[str], stores: Stores) -> None:
     """
     from ...base.clock import utc_now
     from ...base.errors import AgentForgeError
+    from ...base.files import LockTimeout
     from .settings import read_settings
 
     data_folder, base, session_id, root = arguments
@@ -181,6 +182,8 @@ def store_later(arguments: Sequence[str], stores: Stores) -> None:
         tree = WorkTree(Path(root), place.sessions.session_directory(session_id))
         try:
             found = FilesStored(tree.store(wait_s=0.0))
+        except LockTimeout:
+            return  # another process stores them
         except (AgentForgeError, OSError) as error:
             found = FilesStored(unkept=first_sentence(error))
 
