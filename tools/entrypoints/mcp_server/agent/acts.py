@@ -14,11 +14,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from ....base.data_folder import find_data_folder
 from ....fleet import stores
 from ..errors import InvalidArguments, NoOneSession
 
 if TYPE_CHECKING:
+    from ....agents.hooks.project_place import ProjectPlace
     from ....agents.hooks.session_place import SessionPlace
     from ....harness import SessionContext, SessionManager
     from ....questions import Question, QuestionSessions
@@ -92,14 +92,19 @@ class Acts:
 
     # ------------------------------------------------------------------------------ sessions
 
-    def _place(self) -> tuple[SessionPlace, list[str]]:
-        """Return where this project's sessions are, and the open ones that may be meant."""
+    def _project(self) -> ProjectPlace:
         from ....agents.hooks.project_place import find_project
-        from ....agents.hooks.session_lookup import candidates, named_session
 
         project = find_project(self.folder)
         if project is None:
             raise NoOneSession(f"there is no session of {self.folder}")
+        return project
+
+    def _place(self) -> tuple[SessionPlace, list[str]]:
+        """Return where this project's sessions are, and the open ones that may be meant."""
+        from ....agents.hooks.session_lookup import candidates, named_session
+
+        project = self._project()
         named = named_session(project.data_folder, self.environment, stores)
         if named is not None:
             return named.place, [named.session_id]
@@ -138,13 +143,12 @@ class Acts:
         from ....agents.hooks.settings import read_briefing_shows
         from ....base.settings.privacy import read_privacy
 
-        data_folder = find_data_folder(self.folder) or self.folder
         may_show = read_privacy(None, self.environment)
         with self._meant(given) as (place, session_id):
             _, session = self._lead(place, session_id)
             text = briefing(
                 session,
-                shows=read_briefing_shows(data_folder, self.environment),
+                shows=read_briefing_shows(self._project().data_folder, self.environment),
                 may_show=may_show,
                 **known_work(place.sessions, session, may_show),
             )
