@@ -259,7 +259,7 @@ class _HookCall:
         if not binding.is_bound_to(found.place, found.session_id):
             self._leave(binding)
             branch = self._project.branch()
-            known, environment = found.knows(event), self._environment
+            known, environment = found.owns(event, binding.meter.first), self._environment
             binding.bind(
                 found.place, found.session_id, branch=branch, known=known, environment=environment
             )

@@ -43,7 +43,9 @@ function tokensOf(info) {
 function usageOf(info) {
   if (info?.role !== "assistant") return undefined
   const tokens = tokensOf(info)
-  return tokens.total > 0 ? { id: info.id, model: info.modelID ?? "", tokens, cost: info.cost ?? 0 } : undefined
+  if (!tokens.total) return undefined
+  const at = new Date(info.time?.created ?? Date.now()).toISOString()
+  return { id: info.id, model: info.modelID ?? "", tokens, cost: info.cost ?? 0, at }
 }
 
 function filesOf(tool, args, metadata) {
@@ -79,6 +81,7 @@ class Conversation {
     this.failed = false
     this.summary = undefined
     this.auto = false
+    this.usage = new Map() // reported again with each new message: a call of the hook may have failed
   }
 
   // Pass events to the hook one after another, in the order in which they happened.
@@ -189,7 +192,9 @@ export const AgentForge = async ({ client, directory }) => {
       if (info.summary === true) talk.summary = info.id
       if (info.role === "assistant" && info.sessionID === talk.id) talk.failed = Boolean(info.error)
       const usage = usageOf(info)
-      if (isNew(usage)) talk.tell("message.updated", { usage: [usage] })
+      if (!isNew(usage)) return
+      keep(talk.usage, usage.id, usage)
+      talk.tell("message.updated", { usage: [...talk.usage.values()].slice(-MESSAGES_READ) })
     } else if (type === "message.part.updated" && properties.part?.type === "compaction") {
       known(properties.part.sessionID).auto = Boolean(properties.part.auto)
     } else if (type === "session.compacted") {
