@@ -16,9 +16,9 @@ MOST: Final = {
     "anew": 35,
     "begun": 139,
     "gone": 47,
-    "kept": 557,
+    "kept": 553,
     "stands": 39,
-    "told": 100,
+    "told": 98,
     "whoever": 2,
 }
 """How often each word occurs, at the most."""

@@ -115,6 +115,69 @@ def test_a_kill_before_any_call_of_a_snapshot_leaves_the_others_and_the_next_one
     assert fsck.strip() == "b''"
 
 
+REWIND_AT_EACH_CALL = """
+import os, pathlib, sys
+from attrs import evolve
+from agentforge_sessions.agents.hooks.work_tree import WorkTree
+from agentforge_sessions.repository.snapshots.snapshots import Snapshots
+from tests.support.filesystem import FaultyFileSystem
+
+folder, step = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+root, session = folder / "project", folder / "session"
+root.mkdir()
+session.mkdir()
+(root / ".gitignore").write_text("ignored\\n")
+(root / "ignored").write_text("a person's")
+OLD = {"a": "old", "below/a": "old", "below/gone": "old", "swapped": "old", ".gitignore": None}
+NEW = {"a": "new", "below/a": "new", "new/er": "new", "swapped/in": "new", ".gitignore": None}
+
+def files():
+    found = [path for path in root.rglob("*") if path.is_file() and path.name != "ignored"]
+    return {str(path.relative_to(root)): path.read_text() for path in found}
+
+def put(wanted):
+    for path in sorted(root.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.name in {"ignored", ".gitignore"} or path.unlink()
+    for name, text in wanted.items():
+        (root / name).parent.mkdir(exist_ok=True)
+        text and (root / name).write_text(text)
+
+tree = WorkTree(root, session)
+put(OLD)
+old, wanted = tree.store(), files()
+call, died = 0, True
+while died:
+    put(NEW)
+    new, before = tree.store(), files()
+    child = os.fork()
+    if not child:
+        left = iter(range(call, -1, -1))
+        fs = FaultyFileSystem(before=lambda _: next(left) or os._exit(9))
+        snapshots = tree.snapshots()
+        Snapshots(evolve(snapshots.repository, fs=fs)).restore(old)
+        os._exit(0)
+    died = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    for name, text in files().items():
+        is_temporary = pathlib.Path(name).name.endswith(".tmp")
+        assert is_temporary or text in {wanted.get(name), before.get(name)}, (call, name)
+    tree.snapshots().restore(old)
+    assert files() == wanted, (call, files())
+    tree.snapshots().restore(new)
+    assert files() == before, (call, files())
+    assert (root / "ignored").read_text() == "a person's"
+    call += step
+print(call // step)
+"""
+
+
+def test_a_kill_before_any_call_of_going_back_leaves_each_file_old_or_new(tmp_path: Path) -> None:
+    step = 1 if SOAKING else 12
+    words = [sys.executable, "-c", REWIND_AT_EACH_CALL, tmp_path, str(step)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) * step > 80
+
+
 def judge(store: SessionStore, session_id: str) -> None:
     manager = SessionManager(store, snapshots=SessionSnapshots(store))
     manager.open(session_id)

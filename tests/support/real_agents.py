@@ -149,7 +149,7 @@ class Workplace(SessionsInUse):
 
     def environment(self) -> dict[str, str]:
         return {
-            "PATH": os.environ["PATH"],
+            "PATH": f"{HOOK.parent}:{os.environ['PATH']}",
             "HOME": str(self.home),
             "CLAUDE_CONFIG_DIR": str(self.home / ".claude"),
             "CODEX_HOME": str(self.home / ".codex"),
@@ -270,12 +270,6 @@ def briefings(request: dict[str, Any]) -> int:
 def warnings(request: dict[str, Any]) -> int:
     """Return how often a request to the model says that 80 % of the budget are spent."""
     return len(re.findall(r"AgentForge: \d+ % of this session's token budget", json.dumps(request)))
-
-
-def newest_briefing(request: dict[str, Any]) -> int:
-    """Return of which revision of the session the newest briefing in a request is; 0 for none."""
-    found = re.findall(r"AgentForge session briefing, revision (\d+) of", json.dumps(request))
-    return max(map(int, found), default=0)
 
 
 def _hooks(events: Sequence[str], command: str) -> str:

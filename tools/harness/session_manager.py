@@ -770,8 +770,12 @@ class SessionManager:
         session = self._require("diff")
         return self._checkpoints.changes(session, before, after, patch=patch, paths=paths)
 
-    def rewind(self, to: str | int) -> CheckpointEntry:
+    def rewind(self, to: str | int, *, in_turn: bool = False) -> CheckpointEntry:
         """Return to a checkpoint: the phase, the attempt and the complete workspace.
+
+        In an agent's session the person's own folder is changed: the files that differ, each in one
+        step, and no file that the snapshots leave out. If the process is killed, the same call
+        completes it.
 
         The history only grows, and what is spent stays spent. The former workspace is saved as a
         checkpoint, so that you can return to it. If the process is killed, the next
@@ -779,11 +783,13 @@ class SessionManager:
 
         Args:
             to: The checkpoint, as for `diff()`.
+            in_turn: Whether an agent's turn may be under way, or interrupted.
 
         Returns:
             The checkpoint.
 
         Raises:
+            AgentAtWork: An agent is at work in the person's folder; nothing was changed.
             NoActiveSession: No session is current.
             InvalidStateTransition: It has ended; `fork()` continues from it.
             SessionInUse: A run is at work in it.
@@ -794,7 +800,7 @@ class SessionManager:
         """
         session = self._require_alone("rewind")
         session.require(*_OPEN, operation="rewind")
-        target = self._checkpoints.rewind(session, to)
+        target = self._checkpoints.rewind(session, to, in_turn=in_turn)
         if self._questions is not None:
             self._questions.withdraw_all(session)
         return target

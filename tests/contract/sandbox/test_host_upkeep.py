@@ -20,7 +20,7 @@ from agentforge_sessions.sandbox.host.files.quota import Losses
 from agentforge_sessions.sandbox.host.files.system_calls import SystemCalls
 from agentforge_sessions.sandbox.host.files.upkeep import OUT_OF_FILE_CALLS, Upkeep
 from agentforge_sessions.sandbox.host.preview1.guest import ERRNOS
-from agentforge_sessions.sandbox.workspaces.quota import Quota, Room, Usage, UsageCounter
+from agentforge_sessions.sandbox.workspaces.quota import Quota, Room, SpaceUsed, UsageCounter
 from agentforge_sessions.sandbox.workspaces.workspace import ChangeLedger
 from agentforge_sessions.sandbox.workspaces.workspace_tree import take_snapshot
 from tests.support.host_trees import AMPLE, in_memory, served
@@ -218,7 +218,7 @@ def test_a_workspace_that_is_counted_can_be_left_and_is_counted_later(tmp_path: 
         room.afford(1, 1)
     room.look = None
     room.afford(1, 1)
-    assert counter.known(root, Usage(100, 100)) == (40, 20)
+    assert counter.known(root, SpaceUsed(100, 100)) == (40, 20)
     with pytest.raises(_EnoughError):
         take_snapshot(root, tick=_after(10))
     os.close(root)

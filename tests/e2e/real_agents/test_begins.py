@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from typing import Final
@@ -18,22 +19,20 @@ pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
 PROMPT: Final = "Make a calculator"
 
 
-def in_opencode(place: Workplace, prompt: str) -> None:
-    place.configure_opencode()
-    place.opencode(prompt)
-
-
-def in_gemini(place: Workplace, prompt: str) -> None:
-    place.configure_gemini()
-    place.gemini(prompt)
-
-
 RUN: Final[dict[str, Callable[[Workplace, str], object]]] = {
     "claude-code": Workplace.claude,
     "codex": Workplace.codex,
-    "opencode": in_opencode,
-    "gemini": in_gemini,
+    "opencode": Workplace.opencode,
+    "gemini": Workplace.gemini,
 }
+ANOTHER: Final = "Another task"
+COMMAND: Final[dict[str, Callable[[Workplace], object]]] = {
+    "claude-code": lambda place: place.claude(f"/agentforge:new {ANOTHER}"),
+    "codex": lambda place: place.codex(f"agentforge:new {ANOTHER}"),
+    "opencode": lambda place: place.opencode(ANOTHER, "--command", "agentforge/new", fails=True),
+    "gemini": lambda place: place.gemini(f"/agentforge:new {ANOTHER}"),
+}
+"""How the person gives the command: as the program's own, or, in Codex, as a prompt."""
 
 
 def sessions_of(place: Workplace) -> list[SessionContext]:
@@ -54,13 +53,17 @@ def repository(place: Workplace) -> Workplace:
     return place
 
 
+def prepare(place: Workplace, name: str) -> None:
+    if name == "opencode":
+        place.configure_opencode()
+    if name == "gemini":
+        place.configure_gemini()
+    agentforge(place, "install", name)
+
+
 @pytest.mark.parametrize("name", RUN)
 def test_the_first_prompt_begins_a_session_in(name: str, repository: Workplace) -> None:
-    if name == "opencode":
-        repository.configure_opencode()
-    if name == "gemini":
-        repository.configure_gemini()
-    agentforge(repository, "install", name)
+    prepare(repository, name)
     repository.model.script.add({"text": "made", "usage": {"input": 40, "output": 2}})
     RUN[name](repository, PROMPT)
     (session,) = sessions_of(repository)
@@ -69,3 +72,14 @@ def test_the_first_prompt_begins_a_session_in(name: str, repository: Workplace) 
     assert session.token_budget.tokens_used > 0
     assert not (repository.project / ".agentforge").exists()
     assert session.session_id in agentforge(repository, "list")
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_a_command_of_the_program_begins_another_session_and_reaches_no_model_in(
+    name: str, repository: Workplace
+) -> None:
+    prepare(repository, name)
+    COMMAND[name](repository)
+    (session,) = sessions_of(repository)
+    assert ANOTHER in (session.goal or "")
+    assert ANOTHER not in json.dumps(repository.model.requests)

@@ -12,7 +12,6 @@ from tests.support.real_agents import (
     HOOK,
     Workplace,
     briefings,
-    newest_briefing,
     program,
     reported_by_claude,
     warnings,
@@ -53,10 +52,10 @@ def test_a_conversation_is_recorded_charged_as_reported_and_briefed_after_restar
 
     place.claude("/compact", "--resume", first["session_id"])
     place.model.script.add({"text": "and on", "usage": {"input": 500, "output": 20}})
-    before, compacted = len(place.model.requests), place.session(session_id)
+    before = len(place.model.requests)
     last = place.claude("Go on", "--resume", first["session_id"])
     resumed = place.model.requests[before]
-    assert newest_briefing(resumed) >= compacted.revision
+    assert briefings(resumed) == 1
     assert "Counted; decided for bytes." in json.dumps(resumed)
     assert place.session(session_id).token_budget.tokens_used == reported_by_claude(last)
 
@@ -79,7 +78,7 @@ def test_an_automatic_compaction_is_followed_by_a_briefing(place: Workplace) -> 
         CLAUDE_CODE_AUTO_COMPACT_WINDOW="100000",
         CLAUDE_AUTOCOMPACT_PCT_OVERRIDE="50",
     )
-    assert briefings(place.model.requests[-1]) >= 1
+    assert briefings(place.model.requests[-1]) == 1
     assert len(place.model.requests) >= 3
 
 

@@ -187,6 +187,18 @@ def test_each_branch_has_its_session_and_a_conversation_follows_what_is_checked_
     assert found["on topic"].tags == ("branch:topic/one",)
 
 
+def test_where_none_begins_by_itself_a_conversation_stays_with_its_session(
+    repository: Repository, talk: Conversation, tmp_path: Path
+) -> None:
+    talk.prompt("on main")
+    talk.environment = person_with(tmp_path, "[agents]\ncreate = false\n")
+    repository.check_out("topic")
+    talk.start("resume")
+    talk.prompt("on topic")
+    (session_id,) = repository.store.list_sessions()
+    assert repository.actions(session_id).count("agent_prompted") == 2
+
+
 def test_a_detached_head_that_moves_stays_the_same_work(
     repository: Repository, talk: Conversation
 ) -> None:

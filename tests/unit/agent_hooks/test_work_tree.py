@@ -14,7 +14,10 @@ from agentforge_sessions.agents.hooks.handler import handle
 from agentforge_sessions.agents.hooks.session_place import SessionPlace
 from agentforge_sessions.agents.hooks.work_tree import changed_files, noted_work_tree
 from agentforge_sessions.fleet import stores
+from agentforge_sessions.harness import SessionManager
+from agentforge_sessions.harness.services.session_checkpoints import AgentAtWork
 from agentforge_sessions.harness.views.checkpoints import checkpoints
+from agentforge_sessions.repository.snapshots.snapshot_restore import RestoreFailed
 from agentforge_sessions.wiring.bootstrap import open_snapshots
 from tests.support.agent_conversations import Conversation, Project
 from tests.support.person import persons_folders
@@ -52,6 +55,14 @@ def stored(project: Project, session_id: str, at: int = -1) -> dict[str, bytes]:
         for above, _, names in os.walk(folder)
         for name in names
     }
+
+
+def opened(project: Project, session_id: str) -> SessionManager:
+    """Open the session with its snapshots."""
+    snapshots = open_snapshots(project.store)
+    manager = SessionManager(project.store, snapshots=snapshots, clock=project.clock)
+    manager.load(session_id)
+    return manager
 
 
 def turn(talk: Conversation, path: str, text: str) -> None:
@@ -107,10 +118,8 @@ def test_what_git_ignores_and_what_looks_secret_stays_out(
         *(".gitignore", "src/a.py", "sub/.gitignore", "sub/keep.log"),
     }
     raw = subprocess.run(
-        [
-            *("git", "--git-dir", project.store.session_directory(begun) / "snapshots.git"),
-            *("cat-file", "--batch-all-objects", "--batch"),
-        ],
+        ["git", "cat-file", "--batch-all-objects", "--batch"],
+        cwd=project.store.session_directory(begun) / "snapshots.git",
         check=True,
         capture_output=True,
     ).stdout
@@ -250,3 +259,114 @@ def test_outside_of_a_repository_nothing_is_stored(tmp_path: Path) -> None:
     talk.start()
     turn(talk, "a.txt", "a")
     assert checkpoints(project.session(session_id)) == []
+
+
+def test_a_session_and_its_files_go_back_and_forward_again(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    folder = project.folder
+    (folder / "a.sh").write_text("one\n")
+    (folder / "a.sh").chmod(0o750)
+    (folder / "old").write_text("old")
+    (folder / "link").symlink_to("a.sh")
+    (folder / ".gitignore").write_text("built\n")
+    (folder / "built").write_text("as it is")
+    talk.prompt()
+    (folder / "old").unlink()
+    (folder / "link").unlink()
+    (folder / "link").mkdir()
+    (folder / "link" / "in").write_text("x")
+    (folder / "new" / "er").mkdir(parents=True)
+    (folder / "new" / "er" / "n").write_text("n")
+    (folder / "a.sh").write_text("two\n")
+    (folder / "a.sh").chmod(0o644)
+    talk.hook("Stop", last_assistant_message="Broken.")
+    manager = opened(project, begun)
+    manager.rewind(1)
+    assert (folder / "a.sh").read_text() == "one\n"
+    assert (folder / "a.sh").stat().st_mode & 0o777 == 0o750
+    assert os.readlink(folder / "link") == "a.sh"
+    assert (folder / "built").read_text() == "as it is"
+    assert sorted(os.listdir(folder)) == [
+        *(".agentforge", ".git", ".gitignore", "a.sh", "built", "link", "old"),
+    ]
+    manager.rewind(2)
+    assert (folder / "a.sh").read_text() == "two\n"
+    assert (folder / "link" / "in").read_text() == "x"
+    assert (folder / "new" / "er" / "n").read_text() == "n"
+    assert not (folder / "old").exists()
+
+
+def test_what_was_changed_outside_of_a_turn_is_a_checkpoint_before_it_is_replaced(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    (project.folder / "a.txt").write_text("one\n")
+    turn(talk, "a.txt", "two\n")
+    (project.folder / "a.txt").write_text("mine\n")
+    manager = opened(project, begun)
+    manager.rewind(1)
+    assert (project.folder / "a.txt").read_text() == "one\n"
+    manager.rewind(3)
+    assert (project.folder / "a.txt").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "pipe", "folder"])
+def test_what_no_snapshot_has_is_never_replaced(
+    project: Project, talk: Conversation, begun: str, kind: str
+) -> None:
+    folder = project.folder
+    (folder / "x").write_text("of the project")
+    (folder / "y").write_text("one")
+    talk.prompt()
+    (folder / "x").unlink()
+    (folder / "y").write_text("two")
+    (folder / ".gitignore").write_text("x\n")
+    talk.hook("Stop", last_assistant_message="Done.")
+    match kind:
+        case "file":
+            (folder / "x").write_text("mine")
+        case "link":
+            (folder / "x").symlink_to(folder.parent)
+        case "pipe":
+            os.mkfifo(folder / "x")
+        case _:
+            (folder / "x").mkdir()
+            (folder / "x" / "mine").write_text("mine")
+    before = sorted(os.walk(folder))
+    with pytest.raises(RestoreFailed, match=r"no snapshot has .* is at x; move it away"):
+        opened(project, begun).rewind(1)
+    assert (folder / "y").read_text() == "two"
+    assert sorted(os.walk(folder)) == before
+
+
+def test_a_folder_swapped_for_a_link_leads_nowhere(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    folder, outside = project.folder, project.folder.parent / "outside"
+    outside.mkdir()
+    (folder / "d").mkdir()
+    (folder / "d" / "f").write_text("one")
+    talk.prompt()
+    (folder / "d" / "f").unlink()
+    (folder / "d").rmdir()
+    (folder / "d").symlink_to(outside)
+    talk.hook("Stop", last_assistant_message="Swapped.")
+    opened(project, begun).rewind(1)
+    assert (folder / "d" / "f").read_text() == "one"
+    assert os.listdir(outside) == []
+
+
+def test_no_files_are_replaced_while_an_agent_is_at_work(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    (project.folder / "a.txt").write_text("one\n")
+    turn(talk, "a.txt", "two\n")
+    talk.prompt("Go on")
+    with pytest.raises(AgentAtWork, match="claude-code has worked on a prompt"):
+        opened(project, begun).rewind(1)
+    assert (project.folder / "a.txt").read_text() == "two\n"
+    opened(project, begun).rewind(1, in_turn=True)
+    assert (project.folder / "a.txt").read_text() == "one\n"
+    talk.start("resume")
+    opened(project, begun).rewind(2)
+    assert (project.folder / "a.txt").read_text() == "two\n"

@@ -413,8 +413,11 @@ def test_the_plugin_names_the_commands_by_absolute_paths(machine: Machine) -> No
     assert server["command"] == str(machine.commands.agentforge)
     assert json.loads((root / ".claude-plugin/plugin.json").read_text())["version"] == "1.2.3"
     assert {one.name for one in (root / "commands").iterdir()} == {
-        *("ask.md", "brief.md", "budget.md", "checkpoint.md")
+        *("ask.md", "brief.md", "budget.md", "checkpoint.md", "diff.md", "fork.md", "rewind.md"),
+        *("done.md", "new.md", "sessions.md", "switch.md"),
     }
+    run = f"run `'{machine.commands.agentforge}' diff ID --stat`"
+    assert run in (root / "commands/diff.md").read_text()
     for text in root.rglob("*.md"):
         assert not {"delete", "force", "remove"} & set(text.read_text().lower().split())
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.agents.hooks.work_tree import WorkTree
 from agentforge_sessions.harness import PhaseResult, SessionManager
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from tests.support.repositories import new_checkout, plain_git, write_files
@@ -185,3 +186,87 @@ def test_a_repository_that_is_none_begins_no_session(
     monkeypatch.chdir(tmp_path)
     assert agentforge("run", workflow, *options).code == code
     assert agentforge.store.list_sessions() == []
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return new_checkout(tmp_path / "own", {"a.txt": "base\n", "b.txt": "base\n"})
+
+
+def in_a_folder(agentforge: CommandLine, folder: Path) -> str:
+    """Return a session whose agent changed a.txt in the person's own folder in two turns."""
+    session_id = agentforge.new()
+    manager = SessionManager(agentforge.store, snapshots=SessionSnapshots(agentforge.store))
+    manager.load(session_id)
+    tree = WorkTree(folder, agentforge.store.session_directory(session_id))
+    tree.store()
+    manager.checkpoint_session()
+    for text in ("one\n", "two\n"):
+        write_files(folder, {"a.txt": text})
+        manager.checkpoint_session()
+    return session_id
+
+
+def test_the_files_of_a_persons_own_folder_go_back_to_the_last_other_ones(
+    agentforge: CommandLine, folder: Path
+) -> None:
+    session_id = in_a_folder(agentforge, folder)
+    assert "+two\n" in agentforge("diff", session_id).out
+    write_files(folder, {"b.txt": "mine\n"})
+    ended = agentforge("session", "rewind", session_id, "--to", "1", "--yes")
+    assert (ended.code, (folder / "a.txt").read_text()) == (0, "base\n")
+    assert ended.err == "Changed since the last turn, and stored as a checkpoint first: b.txt\n"
+    undo = f"agentforge --base {agentforge.store.base_path} session rewind {session_id} --to 4"
+    assert f"To undo it: {undo}" in ended.out
+    assert "resume" not in ended.out
+    agentforge("session", "rewind", session_id, "--to", "4", "--yes")
+    assert (folder / "b.txt").read_text() == "mine\n"
+
+
+def test_nothing_goes_back_without_a_yes(agentforge: CommandLine, folder: Path) -> None:
+    session_id = in_a_folder(agentforge, folder)
+    ended = agentforge("session", "rewind", session_id, "--to", "1")
+    assert ended.code == 2
+    assert f"Bring 1 file of {folder} back to checkpoint 1" in ended.err
+    assert (folder / "a.txt").read_text() == "two\n"
+
+
+def test_without_a_checkpoint_the_last_turn_is_undone(
+    agentforge: CommandLine, folder: Path
+) -> None:
+    session_id = in_a_folder(agentforge, folder)
+    document = agentforge("session", "rewind", session_id, "--yes", "--json").document
+    assert (folder / "a.txt").read_text() == "one\n"
+    assert (document["checkpoint"]["number"], document["left"]) == (2, 3)
+    assert document["files"] == ["a.txt"]
+    agentforge("session", "rewind", session_id, "--yes")
+    ended = agentforge("session", "rewind", session_id, "--yes")
+    assert "no checkpoint has other files" in ended.err
+
+
+def test_an_agents_session_is_forked_into_a_work_tree_on_a_branch_of_its_own(
+    agentforge: CommandLine, folder: Path
+) -> None:
+    session_id = in_a_folder(agentforge, folder)
+    plain_git(folder, "config", "core.hooksPath", folder / "hooks")
+    write_files(folder, {"hooks/post-checkout": f"#!/bin/sh\ntouch {folder}/ran\n"})
+    (folder / "hooks" / "post-checkout").chmod(0o755)
+    assert "name a new branch" in agentforge("session", "fork", session_id, "--at", "2").err
+    document = agentforge(
+        *("session", "fork", session_id, "--at", "2", "--branch", "try/2", "--json")
+    ).document
+    other = folder.with_name("own-try-2")
+    assert document["folder"] == str(other)
+    assert (other / "a.txt").read_text() == "one\n"
+    assert (folder / "a.txt").read_text() == "two\n"
+    status = plain_git(other, "status", "--short", "--branch").stdout.decode()
+    assert status == "## try/2\n M a.txt\n"
+    assert not (folder / "ran").exists()
+    forked = agentforge.session(document["session_id"])
+    assert forked.tags == ("branch:try/2",)
+    assert not workspace(agentforge, forked.session_id).exists()
+    assert agentforge("session", "rewind", forked.session_id, "--to", "1", "--yes").code == 0
+    assert (other / "a.txt").read_text() == "base\n"
+    again = agentforge("session", "fork", session_id, "--at", "2", "--branch", "try/2")
+    assert again.code != 0
+    assert "try/2" in again.err

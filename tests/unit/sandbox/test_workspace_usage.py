@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox.workspaces.quota import (
-    Usage,
+    SpaceUsed,
     UsageCounter,
     forget_usage,
     usage_counter,
 )
 from agentforge_sessions.sandbox.workspaces.workspace import open_workspace
 
-LIMIT = Usage(bytes=1000, entries=100)
+LIMIT = SpaceUsed(bytes=1000, entries=100)
 
 
 def test_a_counter_is_one_for_a_directory_and_remembers(tmp_path: Path) -> None:
@@ -24,14 +24,14 @@ def test_a_counter_is_one_for_a_directory_and_remembers(tmp_path: Path) -> None:
     seen = os.fstat(root)
     counter = usage_counter((seen.st_dev, seen.st_ino))
     counter.begin(root)
-    assert counter.known(root, LIMIT) == Usage(bytes=10, entries=1)
+    assert counter.known(root, LIMIT) == SpaceUsed(bytes=10, entries=1)
     (tmp_path / "b").write_bytes(bytes(5))
     counter.add(5, 1)
     counter.end(root)
     again = usage_counter((seen.st_dev, seen.st_ino))
     assert again is counter
     again.begin(root)
-    assert again.known(root, LIMIT) == Usage(bytes=15, entries=2)
+    assert again.known(root, LIMIT) == SpaceUsed(bytes=15, entries=2)
     assert again.counts == 1
     forget_usage(tmp_path)
     assert usage_counter((seen.st_dev, seen.st_ino)) is not counter
@@ -51,7 +51,7 @@ def test_an_execution_of_another_process_has_the_usage_counted_again(tmp_path: P
     theirs.add(7, 1)
     theirs.end(root)
     ours.begin(root)
-    assert ours.known(root, LIMIT) == Usage(bytes=7, entries=1)
+    assert ours.known(root, LIMIT) == SpaceUsed(bytes=7, entries=1)
     os.close(root)
 
 
@@ -66,7 +66,7 @@ def test_an_execution_that_was_killed_has_the_usage_counted_again(tmp_path: Path
     theirs.known(root, LIMIT)  # asked before anything grows; then the process is killed
     (tmp_path / "theirs").write_bytes(bytes(7))
     ours.begin(root)
-    assert ours.known(root, LIMIT) == Usage(bytes=7, entries=1)
+    assert ours.known(root, LIMIT) == SpaceUsed(bytes=7, entries=1)
     os.close(root)
 
 

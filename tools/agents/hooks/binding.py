@@ -61,8 +61,13 @@ class Binding:
         session_id: The session that it is bound to, or None before that is known.
         base: The directory of that session's base.
         store: The address of its store, without a password; empty for the files of the base.
+        directory: The folder in which the program was started; empty if unknown.
+        process: The program's process: its id and its start time; empty if unknown.
         branch: The tag of the branch that was checked out when it was bound; empty for none.
-        briefing: What replaces a briefing that a compaction removed from the context, or None.
+        briefing: The last briefing, with all updates; it replaces one that a compaction removed
+            from the context. None before the first.
+        briefed: How the texts begin that the context has of it: a briefing, then the last update.
+        entries: How many entries the session's history had at that time.
         baseline: What the program had reported when the conversation was bound; only usage beyond
             it is charged to this session.
         meter: What the program has reported so far.
@@ -79,11 +84,15 @@ class Binding:
         "base",
         "baseline",
         "branch",
+        "briefed",
         "briefing",
         "charged",
+        "directory",
+        "entries",
         "looked_at",
         "meter",
         "notice",
+        "process",
         "session_id",
         "stop",
         "store",
@@ -100,6 +109,8 @@ class Binding:
         self.session_id: str | None = session_id if bound else None
         self.base: str = base if bound and isinstance(base, str) else ""
         self.store = _text(given.get("store")) or ""
+        self.directory = _text(given.get("directory")) or ""
+        self.process = [one for one in given.get("process", ()) if type(one) is int]
         self.branch = _text(given.get("branch")) or ""
         self.baseline = _count(given.get("baseline"))
         usage, costs = given.get("charged_usage"), counts_of(given.get("charged_costs"))
@@ -107,6 +118,8 @@ class Binding:
         self.meter = UsageMeter(given.get("meter"))
         self.notice = _text(given.get("notice"))
         self.briefing = _text(given.get("briefing"))
+        self.briefed = [one for one in given.get("briefed", ()) if type(one) is str]
+        self.entries = _count(given.get("entries"))
         self.stop = _text(given.get("stop"))
         self.looked_at = [one for one in given.get("looked_at", ()) if type(one) is int]
         self.summary = _text(given.get("summary")) or ""
@@ -118,6 +131,16 @@ class Binding:
         usage, costs = found.pop("charged")
         charged = {"charged_usage": usage._asdict(), "charged_costs": costs}
         return {**found, **charged, "meter": self.meter.as_json()}
+
+    def note_process(self, event: HookEvent) -> None:
+        """Note where the program was started, and as which process, once it is started."""
+        is_start = event.moment is Moment.STARTED and event.source != "compact"
+        if event.by_subagent or not (is_start or event.moment is Moment.PROMPTED):
+            return
+        from ..programs.agent_process import calling_process  # other calls do not need it
+
+        self.process = calling_process()
+        self.directory = event.directory if is_start or not self.directory else self.directory
 
     def read_usage(self, event: HookEvent) -> None:
         """Read the conversation's cost from the program's files and from an event."""
@@ -197,6 +220,7 @@ class Binding:
         self.session_id, self.base, self.store = session_id, str(place.base), place.name
         self.branch, self.looked_at = branch, []
         self.stop = self.notice = self.briefing = None
+        self.briefed = []
 
     def is_current(self, event: HookEvent, place: SessionPlace) -> bool:
         """Return whether session and program files are unchanged since the last look."""

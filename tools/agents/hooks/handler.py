@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ...harness.session_domain import SessionContext
     from ..ledger import Purse
     from .recording import FilesStored, Recorded, RecordedEdit
+    from .session_lookup import FoundSession
     from .telling import Start
 
 INSIDE_VARIABLE: Final = "AGENTFORGE_CALL"
@@ -242,12 +243,18 @@ class _HookCall:
         from .session_lookup import NoSession, find_session
 
         event, binding = self._event, self._file.read()
+        binding.note_process(event)
         binding.read_usage(event)
         event = self._event = binding.take_edits(event)
+        bound = self._bound(binding)
+        if event.moment is Moment.PROMPTED and event.text.lstrip(" /").startswith("agentforge"):
+            answered = self._carry_out(binding)
+            if answered is not None:
+                return HookReply(refuse=answered), None, binding
         found = find_session(
             event,
             binding,
-            self._bound(binding),
+            bound,
             self._project,
             self._environment,
             stores=self._stores,
@@ -256,17 +263,8 @@ class _HookCall:
         if found is None or isinstance(found, NoSession):
             self.said = found.said if found is not None else ""
             return NOTHING, None, binding
-        if not binding.is_bound_to(found.place, found.session_id):
-            self._leave(binding)
-            branch = self._project.branch()
-            known, environment = found.owns(event, binding.meter.first), self._environment
-            binding.bind(
-                found.place, found.session_id, branch=branch, known=known, environment=environment
-            )
-            self._opened = True
-            self._moved = not found.is_new
+        self._bind(binding, found)
         place = found.place
-        self._keep(place)
         if event.moment is Moment.STARTED:
             self._opened = True
             from .settling import settle_conversations
@@ -303,6 +301,45 @@ class _HookCall:
             raise failure
         return reply, session, binding
 
+    def _bind(self, binding: Binding, found: FoundSession) -> None:
+        """Bind the conversation to a session, if it is not bound to it."""
+        if not binding.is_bound_to(found.place, found.session_id):
+            self._leave(binding)
+            binding.bind(
+                found.place,
+                found.session_id,
+                branch=self._project.branch(),
+                known=found.owns(self._event, binding.meter.first),
+                environment=self._environment,
+            )
+            self._opened = True
+            self._moved = not found.is_new
+        self._keep(found.place)
+
+    def _carry_out(self, binding: Binding) -> str | None:
+        """Carry out what the person says to us, and return the answer; None if it is no command."""
+        from .person_commands import carry_out, command_of
+        from .session_lookup import FoundSession, named_session
+
+        command = command_of(self._event)
+        if command is None:
+            return None
+        bound = named_session(self._data_folder, self._environment, self._stores)
+        if bound is None and binding.session_id is not None and self._place is not None:
+            bound = FoundSession(self._place, binding.session_id)
+        if command.name == "done":
+            self._leave(binding)
+        said, found = carry_out(
+            command, bound, self._project, self._environment, stores=self._stores, now=self._now
+        )
+        if found is not None:
+            self._bind(binding, found)
+            session = found.place.sessions.load(found.session_id)
+            if session is not None and self._moved:
+                binding.notice = self._briefing(session, binding)
+            self._file.write(binding)
+        return said
+
     def _leave(self, binding: Binding) -> None:
         """Charge the session that the conversation leaves for what was spent until now."""
         place = self._place
@@ -310,6 +347,7 @@ class _HookCall:
             return
         if binding.meter.total == binding.charged.usage.total:
             return
+        from ...harness.errors import SessionCorrupted
         from .recording import change_session, record
 
         left = self._event._replace(moment=Moment.ENDED, text="", edited=(), question=None)
@@ -320,7 +358,8 @@ class _HookCall:
                 record(session, left, spent, now=self._now).changed
             )
 
-        change_session(place.sessions, binding.session_id, change)
+        with suppress(SessionCorrupted):  # nothing can be charged to it
+            change_session(place.sessions, binding.session_id, change)
 
     def _change(
         self, binding: Binding, place: SessionPlace
@@ -411,9 +450,9 @@ class _HookCall:
             self.said = messages.first_line(session)
         if event.moment is Moment.STARTED or (self._moved and self._takes_context and not is_spent):
             binding.notice = None
-            return HookReply(context=self._briefing(session))
+            return HookReply(context=self._briefing(session, binding))
         if event.moment is Moment.COMPACTION_FOUND:
-            binding.briefing = self._briefing(session)
+            self._briefing(session, binding)
         if event.moment is Moment.PROMPTED and is_spent:
             return HookReply(refuse=binding.stop)
         if event.moment in _IN_TOOL_USE and is_spent:
@@ -425,15 +464,22 @@ class _HookCall:
             return HookReply(context=notice)
         return NOTHING
 
-    def _briefing(self, session: SessionContext) -> str:
+    def _briefing(self, session: SessionContext, binding: Binding) -> str:
         from ...base.settings.privacy import read_privacy
-        from . import messages
+        from .messages import briefing_for
         from .settings import read_briefing_shows
+        from .work_tree import changed_files
 
-        may_show = read_privacy(self._event.program, self._environment)
-        shows = read_briefing_shows(self._data_folder, self._environment)
-        most = self._program.MAX_CONTEXT_CHARS
-        return messages.briefing(session, max_chars=most, shows=shows, may_show=may_show)
+        assert self._place is not None  # noqa: S101 (the session came from there)
+        return briefing_for(
+            session,
+            self._event,
+            binding,
+            self._program,
+            shows=read_briefing_shows(self._data_folder, self._environment),
+            may_show=read_privacy(self._event.program, self._environment),
+            changed=changed_files(self._place, session.session_id),
+        )
 
 
 def _missing_briefing(event: HookEvent, binding: Binding) -> str | None:

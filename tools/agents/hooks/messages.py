@@ -1,67 +1,104 @@
-"""Texts for an agent and its person; pure. None of them ever asks to delete or to force."""
+"""Texts for an agent and its person. None of them ever asks to delete or to force.
+
+A context has one whole briefing: a restarted conversation that has it gets what is new only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from ...base.settings.choices import DEFAULT_PARTS
 from ...harness.session_domain import SessionContext, SessionState
-from ...harness.views.briefing import brief, most_tokens
+from ...harness.views.briefing import KnownRecord, brief, most_tokens
 from ...harness.views.session_head import UnreadableSession
-from ...harness.views.work_state import NOTHING_KNOWN, WorkState
 from ..ledger import Standing
-from ..programs.hook_event import BRIEFED, SENT_ON
+from ..programs.context_file import holds_texts
+from ..programs.hook_event import BRIEFED, SENT_ON, UPDATED, HookEvent
+from ..programs.registry import AgentProgram
+from .binding import Binding
+from .recording import title_of
 
 MAX_BRIEFING_TOKENS: Final = 2_000
 MAX_BRIEFING_CHARS: Final = 9_000
-MAX_TITLE_CHARS: Final = 60
 _MOST_NAMED: Final = 5
+_RESUMED: Final = "resume"
 
 
-def briefing(
+def briefing_for(
     session: SessionContext,
-    *,
-    max_chars: int = MAX_BRIEFING_CHARS,
-    shows: Collection[str] = DEFAULT_PARTS,
-    may_show: Callable[[str], bool] = lambda _: True,
-    work: WorkState = NOTHING_KNOWN,
-    changed: str = "",
+    event: HookEvent,
+    binding: Binding,
+    program: AgentProgram,
+    **more: Any,
 ) -> str:
+    """Return the briefing for a new context, or an update where the context has one already.
+
+    The binding remembers the briefing. Whether the context still has it, the program's own file
+    says, since a killed program may not have written what it was given. `more` is for
+    `harness.views.briefing.brief`.
+    """
+    most = program.MAX_CONTEXT_CHARS
+    text = whole = briefing(session, max_chars=most, **more)
+    briefed = [_briefing_mark(session)]
+    if (
+        event.source == _RESUMED
+        and binding.briefing is not None
+        and binding.entries <= len(session.history)
+        and holds_texts(event.transcript, binding.briefed, program.COMPACTED)
+    ):
+        known = KnownRecord(binding.briefing, binding.entries, event.agent_session)
+        text = update(session, max_chars=most, known=known, **more)
+        briefed = [binding.briefed[0], _update_mark(session)]
+    binding.briefing, binding.briefed = whole, briefed
+    binding.entries = len(session.history)
+    return text
+
+
+def _briefing_mark(session: SessionContext) -> str:
+    """Return how the briefing of a session at its revision begins."""
+    return f"{BRIEFED}{session.revision} of {session.session_id}."
+
+
+def _update_mark(session: SessionContext) -> str:
+    """Return how the update to an earlier briefing begins."""
+    return f"{UPDATED}{session.revision} of {session.session_id}:"
+
+
+def briefing(session: SessionContext, *, max_chars: int = MAX_BRIEFING_CHARS, **more: Any) -> str:
     """Return the briefing for an agent's new context, within 2,000 tokens and `max_chars`.
 
     The first line names its revision, because after a compaction or a restart an earlier briefing
-    may be above it. The other parameters are those of `harness.views.briefing.brief`.
+    may be above it. `more` is for `harness.views.briefing.brief`.
     """
+    first = f"{_briefing_mark(session)} It supersedes every earlier briefing of this session."
+    last = f"\n## Next step\n{_next_step(session)}"
+    return f"{first}\n{_record(session, first + last, max_chars, more)}{last}"
+
+
+def update(session: SessionContext, *, max_chars: int = MAX_BRIEFING_CHARS, **more: Any) -> str:
+    """Return what is new since a briefing that the agent's context has, within the same limits.
+
+    One line if nothing is. `more` is for `harness.views.briefing.brief`, with `known`.
+    """
+    budget = session.token_budget
     first = (
-        f"{BRIEFED}{session.revision} of {session.session_id}. "
-        "It supersedes every earlier briefing of this session."
+        f"{_update_mark(session)} {max(0, budget.tokens_remaining):,} of "
+        f"{budget.total_budget:,} tokens are left. The briefing above still holds"
     )
-    last = f"## Next step\n{_next_step(session)}"
-    around = f"{first}\n\n\n{last}"
+    last = f"\n## Next step\n{_next_step(session)}" if session.state is SessionState.PAUSED else ""
+    news = _record(session, first + last, max_chars, more)
+    return f"{first}; new since then:\n{news}{last}" if news else f"{first}.{last}"
+
+
+def _record(session: SessionContext, around: str, max_chars: int, more: Mapping[str, Any]) -> str:
+    """Return the session's record, in the room that is left beside the text around it."""
     per_token = max(1, max_chars // MAX_BRIEFING_TOKENS)
 
     def count(text: str) -> int:
         return max(most_tokens(text), -(-len(text) // per_token))
 
-    room = max(100, MAX_BRIEFING_TOKENS - count(around) - 2)
-    text = brief(
-        session,
-        max_tokens=room,
-        count_tokens=count,
-        shows=shows,
-        may_show=may_show,
-        work=work,
-        changed=changed,
-    )
-    return f"{first}\n{text}\n{last}"
-
-
-def title_of(text: str) -> str | None:
-    """Return a title made of the first line of a prompt; None if nothing of it can be shown."""
-    line = next((one for one in text.splitlines() if one.strip()), "")
-    shown = " ".join("".join(one if one.isprintable() else " " for one in line).split())
-    return f"{shown[: MAX_TITLE_CHARS - 1]}…" if len(shown) > MAX_TITLE_CHARS else shown or None
+    room = max(100, MAX_BRIEFING_TOKENS - count(around) - 10)
+    return brief(session, max_tokens=room, count_tokens=count, **more)
 
 
 def first_line(session: SessionContext) -> str:
@@ -80,7 +117,7 @@ def several(session_ids: Sequence[str]) -> str:
     names = ", ".join(session_ids[:_MOST_NAMED])
     return (
         f"AgentForge: {len(session_ids)} sessions of this branch are open ({names}), so nothing is "
-        "recorded. Choose one: /agentforge:switch ID"
+        "recorded. Choose one: agentforge:switch ID"
     )
 
 
@@ -88,7 +125,7 @@ def unreadable(session: UnreadableSession) -> str:
     """Return that nothing is recorded, because a session can't be read."""
     return (
         f"AgentForge: session {session.session_id} can't be read, so nothing is recorded and no "
-        f"session was created beside it: {session.error} Another one: /agentforge:new GOAL"
+        f"session was created beside it: {session.error} Another one: agentforge:new GOAL"
     )
 
 

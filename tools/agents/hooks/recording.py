@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 MAX_TEXT_CHARS: Final = 8_000
 """How much of a prompt, a last message or a summary is stored: its beginning and its end."""
+MAX_TITLE_CHARS: Final = 60
 _OUTCOMES: Final = {"completed": "answered"}
 """Outcomes whose name differs from the question's status."""
 _LEAST_OF_AN_ID: Final = 8
@@ -331,7 +332,9 @@ def _record_moment(
         case Moment.STARTED if event.source != "compact":
             session.add_event(AgentStarted(**who, source=kept_text(event.source)), now=now)
         case Moment.PROMPTED if text and event.by_person:
-            session.goal = session.goal or text[:MAX_GOAL_CHARS]
+            if not session.goal:
+                session.goal = text[:MAX_GOAL_CHARS]
+                session.title = session.title or title_of(text)
             session.add_event(AgentPrompted(**who, text=text, masked=masked), now=now)
         case Moment.TURN_ENDED if text:
             session.add_event(AgentTurnEnded(**who, text=text, masked=masked), now=now)
@@ -434,6 +437,13 @@ def _with_its_ends(text: str, most: int) -> str:
     """Return a text, or its beginning and its end if it is too long."""
     half = most // 2
     return text if len(text) <= most else f"{text[:half]}\n…\n{text[-half + 3 :]}"
+
+
+def title_of(text: str) -> str | None:
+    """Return a title made of the first line of a prompt; None if nothing of it can be shown."""
+    line = next((one for one in text.splitlines() if one.strip()), "")
+    shown = " ".join("".join(one if one.isprintable() else " " for one in line).split())
+    return f"{shown[: MAX_TITLE_CHARS - 1]}…" if len(shown) > MAX_TITLE_CHARS else shown or None
 
 
 def change_session(

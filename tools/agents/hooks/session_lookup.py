@@ -14,9 +14,9 @@ from ...harness.store.sessions_place import sessions_directory
 from ...harness.views.session_head import SessionSummary, UnreadableSession
 from ..programs.hook_event import HookEvent, Moment
 from .binding import Binding
-from .messages import several, title_of, unreadable
+from .messages import several, unreadable
 from .project_place import ProjectPlace, has_branch, is_same_work
-from .recording import charged_total, kept_text
+from .recording import charged_total, kept_text, title_of
 from .session_place import SessionPlace, Stores
 from .settings import AgentSettings, read_settings
 
@@ -114,8 +114,9 @@ def find_session(
     It is the one that AGENTFORGE_SESSION names; else the one that the conversation is bound to (at
     `bound`), while its branch is checked out; else, when a context or a prompt begins, the open one
     of the branch that the person chose last, or the only one. If there is none, the first prompt
-    creates one, unless the configuration says otherwise, and becomes its goal; of several processes
-    at once, one does. Each must be this person's own: a session that came with a clone is ignored.
+    creates one and becomes its goal, of several processes at once one; where the configuration
+    says otherwise, the conversation stays with its session. Each must be this person's own: a
+    session that came with a clone is ignored.
 
     Raises:
         SessionNotAdopted: AGENTFORGE_SESSION names a session that is not this person's own.
@@ -135,13 +136,16 @@ def find_session(
         return own
     free = candidates(project, branch, environment, stores)
     chosen = _one_of(free)
-    if chosen is not None or not _may_create(event, free.settings):
-        return chosen
+    if chosen is not None or not free.settings.create:
+        return chosen or own
+    if not _is_prompt(event):
+        return None
     with project.locked(environment) as lock:
         free = candidates(project, branch, environment, stores)
         chosen = _one_of(free)
         if chosen is None:
-            session_id = _create(free.place.sessions, event, free.settings, branch, now)
+            sessions, settings = free.place.sessions, free.settings
+            session_id = create_session(sessions, event.text, settings, branch, now).session_id
             lock.choose(branch, session_id)
             chosen = FoundSession(free.place, session_id, is_new=True)
     return chosen
@@ -184,6 +188,17 @@ def named_session(
     return FoundSession(place, session_id)
 
 
+def session_place(
+    project: ProjectPlace, environment: Mapping[str, str], stores: Stores
+) -> tuple[SessionPlace, AgentSettings]:
+    """Return where a project's sessions are, and its configuration."""
+    data_folder = project.data_folder
+    settings = read_settings(data_folder, environment)
+    store = environment.get(STORE_VARIABLE) or settings.store
+    base = _base(data_folder, environment, settings.sessions)
+    return SessionPlace(base, store, stores), settings
+
+
 def candidates(
     project: ProjectPlace, branch: str, environment: Mapping[str, str], stores: Stores
 ) -> Candidates:
@@ -195,10 +210,7 @@ def candidates(
         environment: The environment variables.
         stores: Opens the sessions.
     """
-    data_folder = project.data_folder
-    settings = read_settings(data_folder, environment)
-    store = environment.get(STORE_VARIABLE) or settings.store
-    place = SessionPlace(_base(data_folder, environment, settings.sessions), store, stores)
+    place, settings = session_place(project, environment, stores)
     chosen = project.chosen(environment)
     session_id = chosen.get(branch)
     if session_id is not None and place.sessions.is_own(session_id):
@@ -264,21 +276,27 @@ def _is_prompt(event: HookEvent) -> bool:
     return event.moment is Moment.PROMPTED and event.by_person and bool(event.text.strip())
 
 
-def _may_create(event: HookEvent, settings: AgentSettings) -> bool:
-    return settings.create and _is_prompt(event)
+def create_session(
+    sessions: "LocalSessions", goal: str, settings: AgentSettings, branch: str, now: datetime
+) -> SessionContext:
+    """Create a session; its first prompt becomes the goal if none is given.
 
-
-def _create(
-    store: "LocalSessions", event: HookEvent, settings: AgentSettings, branch: str, now: datetime
-) -> str:
+    Args:
+        sessions: Stores it.
+        goal: The goal, of which the first line is the title; or an empty text.
+        settings: Name its budget.
+        branch: The tag of its branch, or an empty text.
+        now: The time.
+    """
+    text = kept_text(goal)
     session = SessionContext.create(
         WORKFLOW_TYPE,
         None,
         settings.token_budget,
-        goal=kept_text(event.text)[:MAX_GOAL_CHARS],
-        title=title_of(event.text),
+        goal=text[:MAX_GOAL_CHARS] or None,
+        title=title_of(text),
         tags=[branch] if branch else [],
         now=now,
     )
-    store.save(session)
-    return session.session_id
+    sessions.save(session)
+    return session

@@ -81,18 +81,27 @@ class WorkTree(NamedTuple):
             AgentForgeError: They could not be stored.
             OSError: The system refused.
         """
-        from ...base.files import AtomicFileWriter
         from ...repository.snapshots.snapshots import NoSnapshots
 
         snapshots = self.snapshots(at_once=at_once, wait_s=wait_s)
         snapshots.repository.make()
-        if noted_work_tree(self.directory) != self.root:
-            with AtomicFileWriter(self.directory / SNAPSHOTS / _NOTE) as file:
-                file.write(os.fspath(self.root))
+        self.note()
         taken = snapshots.take("files")
         if taken is None:
             raise NoSnapshots(self.directory / SNAPSHOTS)
         return taken.id
+
+    def note(self) -> None:
+        """Make it the folder that the session works in; its snapshots must exist.
+
+        Raises:
+            WriteError: The system refused.
+        """
+        from ...base.files import AtomicFileWriter
+
+        if noted_work_tree(self.directory) != self.root:
+            with AtomicFileWriter(self.directory / SNAPSHOTS / _NOTE) as file:
+                file.write(os.fspath(self.root))
 
 
 def noted_work_tree(directory: Path) -> Path | None:
@@ -187,9 +196,9 @@ def changed_files(place: SessionPlace, session_id: str) -> str:
 
     It compares the first snapshot with the last one; at most 40 lines.
     """
-    session = place.sessions.load(session_id)
     directory = place.sessions.session_directory(session_id)
     root = noted_work_tree(directory)
+    session = None if root is None else place.sessions.load(session_id)
     if session is None or root is None or not place.sessions.is_own(session_id):
         return ""
     stored = [

@@ -20,6 +20,8 @@ TRIED: Final = "2.1.330"
 """The version that the tests with the real program run."""
 MAX_CONTEXT_CHARS: Final = 9_000
 """From 10,000 characters on, the program shows the model a file name and the text's beginning."""
+COMPACTED: Final = b'"subtype":"compact_boundary"'
+"""What its file has where the context was compacted; what is before that is not sent again."""
 
 _MOMENTS: Final = {
     "SessionStart": Moment.STARTED,

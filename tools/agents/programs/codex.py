@@ -22,6 +22,8 @@ TRIED: Final = "0.169.0"
 """The version that the tests with the real program run."""
 MAX_CONTEXT_CHARS: Final = 7_000
 """From 2,500 tokens on, the program cuts out the middle of a text."""
+COMPACTED: Final = b'"type":"compacted"'
+"""What its file has where the context was compacted; what is before that is not sent again."""
 EVENTS: Final = claude_code.EVENTS
 """The events to register the hook for."""
 takes_context: Final = claude_code.takes_context

@@ -11,6 +11,8 @@ from .tokens import Charged, Cost, Tokens, UsageByModel
 
 BRIEFED: Final = "AgentForge session briefing, revision "
 """The beginning of every briefing, by which it is found again in a context."""
+UPDATED: Final = "AgentForge session update, revision "
+"""The beginning of what follows a briefing that the context still has."""
 SENT_ON: Final = "AgentForge: the project's own check did not pass"
 """The beginning of the text that sends an agent back to work; a program may show it as a prompt."""
 

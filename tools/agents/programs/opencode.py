@@ -19,6 +19,8 @@ TRIED: Final = "1.18.33"
 """The version that the tests with the real program run."""
 MAX_CONTEXT_CHARS: Final = 9_000
 """The program sets no limit."""
+COMPACTED: Final = None
+"""A restarted conversation lacks the earlier briefing."""
 
 _MOMENTS: Final = {
     "session.started": Moment.STARTED,

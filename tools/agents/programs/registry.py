@@ -32,6 +32,7 @@ class AgentProgram(Protocol):
     COMMAND: str
     TRIED: str
     MAX_CONTEXT_CHARS: int
+    COMPACTED: bytes | None
 
     def event_of(self, payload: Mapping[str, Any]) -> HookEvent | None:
         """Parse a hook's input; None if the event is not handled."""

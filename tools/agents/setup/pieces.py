@@ -22,7 +22,6 @@ _START_TIMEOUT_S: Final = 120
 """How long the server may take to start: a fraction of a second, more on a busy machine."""
 _ANSWER_TIMEOUT_S: Final = 3600
 """How long a person may take to answer; Codex's own default ends a tool after a minute."""
-_STATIC: Final = frozenset({".md"})
 
 
 class Commands(NamedTuple):
@@ -194,7 +193,9 @@ def plugin_files(commands: Commands, folder: str = "plugin") -> dict[str, bytes]
     found = {}
     for name, file in _walk(root, ""):
         text = file.read_text("utf-8")
-        if Path(name).suffix not in _STATIC:
+        if Path(name).suffix == ".md":
+            text = text.replace("@AGENTFORGE@", shlex.quote(str(commands.agentforge)))
+        else:
             text = text.replace("@VERSION@", _inside_json(commands.version))
             text = text.replace("@AGENTFORGE@", _inside_json(str(commands.agentforge)))
             text = text.replace("@HOOK@", _inside_json(str(commands.hook)))

@@ -4,7 +4,7 @@ The last entry of each append says how far the files were read, so both are stor
 killed process, a lost binding or a full disk neither doubles an entry nor loses one.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -88,12 +88,12 @@ class _Known:
 
 
 def copy_transcript(
-    sessions: LocalSessions,
+    sessions: "LocalSessions",
     session_id: str,
     conversation: ConversationSource,
     *,
     how: str,
-    now: datetime,
+    now: "datetime",
 ) -> int:
     """Append what is new of a conversation to its stream; return how many entries that are.
 
@@ -133,7 +133,7 @@ def _stored(entry: TranscriptEntry, turn: int, place: Place, how: str) -> Stored
     return masked(entry, turn) if how == "masked" else reference(entry, turn, place)
 
 
-def _known(sessions: LocalSessions, session_id: str, stream: str, count: int | None) -> _Known:
+def _known(sessions: "LocalSessions", session_id: str, stream: str, count: int | None) -> _Known:
     """Read the last entries' heads, or all of them."""
     known = _Known()
     if count is None:

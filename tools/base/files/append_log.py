@@ -5,7 +5,7 @@ none. A killed writer may leave an unfinished, unacknowledged append at the end;
 cuts it off. Damage anywhere else is an error, and the file is left unchanged.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 import os
 import stat

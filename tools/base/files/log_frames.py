@@ -12,7 +12,7 @@ prefix that was read once can be verified by its last frame alone, and the heads
 without its bodies.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 import struct
 from collections.abc import Callable, Iterable, Sequence

@@ -16,7 +16,7 @@ A project can't change them: only `$XDG_CONFIG_HOME/agentforge/config.toml` is r
 used is left out, and `spending_problems` returns why.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 import os
 from collections.abc import Mapping

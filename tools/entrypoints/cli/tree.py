@@ -24,10 +24,11 @@ _FORMER: Final = MappingProxyType(
         "cleanup": "prune --kind agent",
         "drive": "run WORKFLOW.yaml",
         "help": "--help",
+        "take-up": "resume ID --in PROGRAM",
         "uninstall": "install --remove PROGRAM",
     }
 )
-"""What to type for words that no command has: former ones, and `help`."""
+"""What to type for words that no command has."""
 
 
 def _read() -> dict[str, dict[str, ListedCommand]]:

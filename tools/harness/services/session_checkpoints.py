@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from attrs import define, field
 
 from ...base.clock import Clock
+from ...base.errors import ErrorKind
 from ...base.files.trees import TreeChanges
 from ..domain.history_events import (
     Checkpoint,
@@ -41,6 +42,7 @@ from ..views.checkpoints import (
     phase_beginning,
     snapshots_of,
 )
+from ..views.conversations import turn_under_way
 from .session_recording import SessionChanges
 
 _Checkpoint = TypeVar("_Checkpoint", bound=Checkpoint)
@@ -79,6 +81,18 @@ class WorkspaceNotKept(HarnessError):
     --agent-session {session_id} PATH), then go back again."""
     session_id: str
     reason: str
+
+
+class AgentAtWork(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
+    """An agent seems to be at work on the files that would be changed; nothing was changed."""
+
+    message = """session {session_id} was not taken back: {program} has worked on a prompt, at least
+    until {last}, and its turn has not ended. Nothing was changed. Wait for the end of
+    the turn; if you ask from within it, or if it was interrupted, add --in-turn."""
+    session_id: str
+    program: str
+    last: str
+    """When something was last heard of it."""
 
 
 @define(eq=False)
@@ -174,9 +188,14 @@ class SessionCheckpoints:
             second = last_kept(session).snapshot
         return snapshots.changes(session.session_id, first, second, patch=patch, paths=paths)
 
-    def rewind(self, session: SessionContext, to: str | int) -> CheckpointEntry:
+    def rewind(self, session: SessionContext, to: str | int, *, in_turn: bool) -> CheckpointEntry:
         """Restore a session and its workspace to a checkpoint; see `SessionManager.rewind`."""
         snapshots = self._require("rewind")
+        if not in_turn and snapshots.work_tree(session.session_id) is not None:
+            one = turn_under_way(session.history, self._clock())
+            if one is not None:
+                last = f"{one.last:%H:%M:%S} UTC"
+                raise AgentAtWork(session.session_id, program=one.program, last=last)
         with self._places.idle(session.session_id, GUARDS):
             target = self._kept(session, to)
             event = SessionRewound(**_reached(target))

@@ -14,8 +14,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from attrs import define, field
-
 from ...base.event_log import get_logger
 from ...base.files import DirectoryLock, FileSystem, ReadError, WriteError, hand_over, replace_file
 from ...base.files.append_log import APPEND_FLAGS, AppendLog
@@ -36,24 +34,30 @@ _Look = tuple[int, int, int, int, int]
 _log = get_logger("agentforge.store")
 
 
-@define(slots=False)
 class FileStreams:
     """The streams under one base. A `stream_port.SessionStreams` that takes the paths of logs.
 
-    Attributes:
+    Args:
         fs: The file system.
         lock_timeout_s: How long to wait for a save or another append, in seconds.
         state_in: Returns the state of the session in an open directory, None if there is none.
         token: Returns new random text for hidden names.
     """
 
-    fs: FileSystem
-    lock_timeout_s: float
-    state_in: Callable[[int, Path], SessionState | None]
-    token: Callable[[], str]
-    _marks: OrderedDict[Path, LogMark] = field(factory=OrderedDict, init=False)
-    _looks: dict[Path, tuple[_Look, StreamMark]] = field(factory=dict, init=False)
-    _mutex: Lock = field(factory=Lock, init=False)
+    def __init__(
+        self,
+        fs: FileSystem,
+        lock_timeout_s: float,
+        state_in: Callable[[int, Path], SessionState | None],
+        token: Callable[[], str],
+    ) -> None:
+        self.fs = fs
+        self.lock_timeout_s = lock_timeout_s
+        self.state_in = state_in
+        self.token = token
+        self._marks: OrderedDict[Path, LogMark] = OrderedDict()
+        self._looks: dict[Path, tuple[_Look, StreamMark]] = {}
+        self._mutex = Lock()
 
     def append(self, path: Path, entries: Sequence[NewEntry], expected: StreamMark | None) -> None:
         """Add entries; see `SessionStreams.append_entries`."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...base.errors import counted
 from ...base.settings.choices import BRIEFING_PARTS, DEFAULT_PARTS
@@ -89,6 +89,20 @@ _FRAME: Final = (
 )
 
 
+class KnownRecord(NamedTuple):
+    """What an agent's context already has of a session's record.
+
+    Attributes:
+        text: An earlier briefing.
+        entries: How many entries the session's history had then.
+        conversation: The program's id of the agent's own conversation, whose events it knows.
+    """
+
+    text: str
+    entries: int
+    conversation: str
+
+
 def estimate_tokens(text: str) -> int:
     """Return a token estimate for `text`: one for every 4 characters, rounded up."""
     return -(-len(text) // CHARS_PER_TOKEN)
@@ -108,6 +122,7 @@ def brief(
     may_show: Callable[[str], bool] = lambda _: True,
     work: WorkState = NOTHING_KNOWN,
     changed: str = "",
+    known: KnownRecord | None = None,
 ) -> str:
     """Return the briefing of a session.
 
@@ -120,6 +135,7 @@ def brief(
             text that may come from those of any program: all text without a recorded origin.
         work: The state of the work, from the agents' conversations.
         changed: The files changed since the session began, one a line, as `diff --stat` writes.
+        known: What the reader knows already; it is left out, and so is the budget.
 
     Returns:
         Markdown: an introduction, and a fence around the record. Goal, standing instructions, the
@@ -127,7 +143,7 @@ def brief(
             files, the command that failed, unsolved problems, waiting questions; then what agents
             said, what the current phase did, finished phases, the files made and earlier events,
             newest first. What is empty is left out. What does not fit is left out from the end of
-            that order, and the text says how much.
+            that order, and the text says how much. Empty if all of it is known.
 
     Raises:
         ValueError: `max_tokens` is less than 1, or `shows` names unknown data.
@@ -136,7 +152,9 @@ def brief(
         raise ValueError(f"max_tokens: {max_tokens} is less than 1")
     if not set(BRIEFING_PARTS).issuperset(shows):
         raise ValueError(f"shows: expected some of {', '.join(BRIEFING_PARTS)}, got {shows!r}")
-    lines = _lines(session, shows, may_show, work, changed)
+    lines = _lines(session, shows, may_show, work, changed, known)
+    if not lines:
+        return ""
     fence = fence_around(lines)
     whole = _framed(
         lines, len(lines), fence
@@ -190,18 +208,23 @@ def _lines(
     may_show: Callable[[str], bool],
     work: WorkState,
     changed: str,
+    known: KnownRecord | None,
 ) -> list[str]:
     """Return all lines of the record, the most important first."""
-    budget, history = session.token_budget, [e for e in session.history if _may_see(e, may_show)]
+    budget, unknown = session.token_budget, _unknown(session, known)
+    history = [one for one in unknown if _may_see(one, may_show)]
     workflow = f" ({name_of(session.workflow_type)})" if session.workflow_type else ""
+    left = (
+        f"Budget: {budget.tokens_remaining:,} of {budget.total_budget:,} tokens left "
+        f"({budget.utilization_percent:.0f} % used)"
+        + (" - NEARLY SPENT" if budget.is_warning and not budget.is_exhausted else "")
+        + (" - SPENT" if budget.is_exhausted else "")
+    )
     lines = [
         f"# Session {session.session_id}{workflow}: {session.state.value}",
         *asked_lines(work, may_show),
         f"Phase: {name_of(session.current_phase or 'none')}, attempt {session.attempt_number}",
-        f"Budget: {budget.tokens_remaining:,} of {budget.total_budget:,} tokens left "
-        f"({budget.utilization_percent:.0f} % used)"
-        + (" - NEARLY SPENT" if budget.is_warning and not budget.is_exhausted else "")
-        + (" - SPENT" if budget.is_exhausted else ""),
+        left,
     ]
     if session.goal and _may_see_goal(session, may_show):
         lines.insert(1, f"Goal: {quoted(session.goal, limit=1200)}")
@@ -209,13 +232,14 @@ def _lines(
         if session.title is not None and "title" in shows:
             lines.insert(1, f"Title: {quoted(session.title)}")
         lines += _own_lines(session, shows)
-    else:
+    elif known is None:
         lines.append(
             "Left out, as the person's [privacy] says: "
             f"{counted(len(session.history) - len(history), 'entry', 'entries')}, and all else that"
             " does not say in which program it arose"
         )
-    problems = [one for one in _open_problems(session) if _may_see(one, may_show)]
+    seen = set(map(id, history))
+    problems = [one for one in _open_problems(session) if id(one) in seen]
     said = _said(history)
     shown = set(map(id, (*problems, *said)))
     rest = [one for one in reversed(history) if one.action not in _ROUTINE and id(one) not in shown]
@@ -238,17 +262,30 @@ def _lines(
         ("Phases done, newest first", _phases_done(history, may_show)),
         (
             "Files made, newest first",
-            [] if changed and may_show("") else _artifact_lines(session, may_show),
+            _artifact_lines(session, may_show, known, changed if may_show("") else ""),
         ),
         (
             "Before that, newest first",
             (_entry_line(one, may_show) for one in rest if not phase or one.phase != phase),
         ),
     )
+    known_lines = set() if known is None else {*known.text.splitlines(), left}
+    lines = [line for line in lines if line not in known_lines]
     for heading, body in sections:
-        found = list(body)
+        found = [line for line in body if line not in known_lines]
         lines += [f"## {heading}", *found] if found else []
     return lines
+
+
+def _unknown(session: SessionContext, known: KnownRecord | None) -> list[SessionHistory]:
+    """Return the entries since a known record, without those of the reader's own conversation."""
+    if known is None:
+        return session.history
+    return [
+        one
+        for one in session.history[known.entries :]
+        if getattr(one.event, "agent_session", "") != known.conversation
+    ]
 
 
 def _may_see(entry: SessionHistory, may_show: Callable[[str], bool]) -> bool:
@@ -334,13 +371,24 @@ def _phases_done(history: list[SessionHistory], may_show: Callable[[str], bool])
     return lines
 
 
-def _artifact_lines(session: SessionContext, may_show: Callable[[str], bool]) -> list[str]:
+def _artifact_lines(
+    session: SessionContext,
+    may_show: Callable[[str], bool],
+    known: KnownRecord | None,
+    changed: str,
+) -> list[str]:
+    """Return the files made, but for those among the changed ones."""
     edited = [one for _, one in newest_events(session.history, AgentEdited)]
-    known = {one.path for one in edited if may_show(one.program)}
+    shown = {one.path for one in edited if may_show(one.program)}
     seen = {one.path for one in edited if not may_show(one.program)}
+    if known is not None:
+        seen |= {one.path for one in edited if one.agent_session == known.conversation}
+    last = session.history[known.entries - 1].timestamp if known and known.entries else None
     lines = []
     for artifact in reversed(session.artifacts):
-        if artifact.path not in seen and (artifact.path in known or may_show("")):
+        if artifact.path in changed or (last is not None and artifact.timestamp <= last):
+            continue
+        if artifact.path not in seen and (artifact.path in shown or may_show("")):
             seen.add(artifact.path)
             phase = f" in {name_of(artifact.phase)}" if artifact.phase else ""
             path, kind = name_of(artifact.path, limit=MAX_QUOTED), name_of(artifact.artifact_type)

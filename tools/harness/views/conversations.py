@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ..domain.history_events import (
     BUDGET_CAUSE,
@@ -13,6 +13,7 @@ from ..domain.history_events import (
     AgentEdited,
     AgentGateJudged,
     AgentPrompted,
+    AgentStarted,
     AgentTurnEnded,
     AgentUsage,
     OfAgent,
@@ -21,6 +22,8 @@ from ..domain.history_events import (
 )
 from ..domain.session_entries import SessionHistory
 
+_SILENT_FOR = timedelta(hours=1)
+"""How long nothing was heard of a turn that counts as interrupted."""
 _ABOUT_AGENTS = "agent_"
 """The prefix of the actions of all events of agent programs."""
 
@@ -37,6 +40,7 @@ class Conversation:
         prompts: The number of a person's prompts.
         turns: The number of turns that the agent ended.
         compactions: How often its context was replaced by a summary.
+        at_work: Whether its last prompt's turn has not ended, as far as is recorded.
         gates: How often the project's check judged the end of a turn.
         files: The files that it created or modified, oldest first.
         models: The reported tokens, by model; those of an unknown model under "".
@@ -52,6 +56,7 @@ class Conversation:
     prompts: int = 0
     turns: int = 0
     compactions: int = 0
+    at_work: bool = False
     gates: int = 0
     files: list[str] = field(default_factory=list)
     models: dict[str, int] = field(default_factory=dict)
@@ -89,8 +94,12 @@ def _add(one: Conversation, event: OfAgent) -> None:
     match event:
         case AgentPrompted():
             one.prompts += 1
+            one.at_work = True
         case AgentTurnEnded():
             one.turns += 1
+            one.at_work = False
+        case AgentStarted():
+            one.at_work = False  # the program was ended within the turn
         case AgentCompacted():
             one.compactions += 1
         case AgentGateJudged():
@@ -106,6 +115,12 @@ def _add(one: Conversation, event: OfAgent) -> None:
             one.unpriced += event.unpriced
             if event.micro_usd is not None:
                 one.micro_usd = (one.micro_usd or 0) + event.micro_usd
+
+
+def turn_under_way(history: Iterable[SessionHistory], now: datetime) -> Conversation | None:
+    """Return a conversation in which an agent seems to be at work on a prompt; None without one."""
+    found = [one for one in conversations(history) if one.at_work and now - one.last < _SILENT_FOR]
+    return found[-1] if found else None
 
 
 def budget_stops(history: Iterable[SessionHistory]) -> list[SessionHistory]:

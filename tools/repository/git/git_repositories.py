@@ -3,7 +3,7 @@
 - `OwnRepository`: a directory that this library made and no one else writes to. This module sets
   its whole configuration; the work tree may be hostile.
 - `UserRepository`: a person's. It is read with every program that its configuration names switched
-  off; only the refs of `change` are written.
+  off; only the refs of `change` and the work trees of `add_work_tree` are written.
 
 The repository, the work tree and the index are always named: git looks for none of them, so a
 `.git` in a work tree is never read. Names are passed NUL-terminated in both directions; paths are
@@ -220,6 +220,33 @@ class UserRepository:
         if arguments[0] != "update-ref":
             raise ValueError(f"git {arguments[0]!r} is none that changes a person's repository")
         return self._run(arguments, (0,), {}, held)
+
+    def add_work_tree(self, folder: Path, branch: str) -> None:
+        """Make a linked work tree on a new branch from HEAD, without files; no hook runs.
+
+        Args:
+            folder: The work tree, which must not exist or be empty.
+            branch: The branch, which must not exist.
+
+        Raises:
+            GitUnavailable: There is no usable git.
+            GitFailed: There is such a branch or folder, or no commit yet.
+        """
+        self._run(
+            (
+                "worktree",
+                "add",
+                "--quiet",
+                "--no-checkout",
+                "-b",
+                branch,
+                os.fspath(folder),
+                "HEAD",
+            ),
+            (0,),
+            {},
+        )
+        UserRepository.at(folder, self.git)._run(("read-tree", "HEAD"), (0,), {})
 
     def resolve(self, revision: str) -> str:
         """Return the id of the commit that a name refers to.

@@ -8,42 +8,24 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from contextlib import suppress
 from typing import Final
 
-from attrs import frozen
-
+from ...base.errors import reason_of
 from ...base.files import FileSystem, replace_file
 from ...base.files.filesystem import close_reader
 from ...base.files.safe_path import Missing, directory_beneath
 from ..errors import printable
+from ..git.git_command import EXECUTABLE, LINK, Difference, Leaf, parse_differences
 from ..git.git_objects import BLOB
 from .manifest import WorkspaceManifest
 from .snapshot_repository import LockedRepository
 from .snapshot_restore import RestoreFailed, clear_files
 from .workspace_index import WorkspaceState
 
-_LINK: Final = "120000"
-_EXECUTABLE: Final = "100755"
 _MOST_BYTES: Final = 1 << 30
 _NAMED: Final = 10
-
-
-@frozen
-class _Difference:
-    """A path in which two snapshots differ.
-
-    Attributes:
-        path: The path.
-        kind: "A" for a new file, "D" for a missing one, "M" or "T" for a changed one.
-        mode: Its mode in the second snapshot, as git writes it.
-        oid: Its content there.
-    """
-
-    path: bytes
-    kind: str
-    mode: str
-    oid: str
 
 
 def bring_to(locked: LockedRepository, now: WorkspaceState, state: WorkspaceState) -> None:
@@ -52,19 +34,22 @@ def bring_to(locked: LockedRepository, now: WorkspaceState, state: WorkspaceStat
     A kill leaves some files changed; with the state in between, the same call completes it.
 
     Raises:
-        RestoreFailed: Something unknown is in the way, and nothing was changed; or a file can't be
-            written.
-        OSError: The system refused.
+        RestoreFailed: Something unknown is in the way, and nothing was changed; or the system
+            refused.
+        WriteError: A file can't be written.
     """
     repository = locked.repository
     fs, fd = repository.fs, repository.workspace_fd()
     if fd is None:
         raise RestoreFailed(repository.workspace, "the folder is missing")
     try:
-        found = _differences(locked, now.tree, state.tree)
-        removed = [one.path for one in found if one.kind == "D"]
+        listed = ("-r", "-z", "--no-renames", "--no-abbrev", now.tree, state.tree)
+        found = parse_differences(locked.git("diff-tree", *listed).stdout)
+        removed = [one.path for one in found if one.new is None]
         blocked = [
-            one.path for one in found if one.kind != "D" and _is_blocked(fs, fd, one, set(removed))
+            one.path
+            for one in found
+            if one.new is not None and _is_blocked(fs, fd, one, set(removed))
         ]
         if blocked:
             named = ", ".join(printable(path, 200) for path in blocked[:_NAMED])
@@ -72,24 +57,15 @@ def bring_to(locked: LockedRepository, now: WorkspaceState, state: WorkspaceStat
             raise RestoreFailed(repository.workspace, f"{problem}; move it away")
         clear_files(fs, fd, removed, ())
         for one in found:
-            if one.kind != "D":
-                _write(locked, fd, one, state.manifest)
+            if one.new is not None:
+                _write(locked, fd, one, one.new, state.manifest)
+    except OSError as error:
+        raise RestoreFailed(repository.workspace, reason_of(error)) from error
     finally:
         close_reader(fs, fd)
 
 
-def _differences(locked: LockedRepository, before: str, after: str) -> Sequence[_Difference]:
-    listed = locked.git(
-        *("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", before, after)
-    ).names
-    found = []
-    for about, path in zip(listed[::2], listed[1::2], strict=True):
-        _, mode, _, oid, kind = about.decode().split(" ")
-        found.append(_Difference(path, kind[:1], mode, oid))
-    return found
-
-
-def _is_blocked(fs: FileSystem, fd: int, one: _Difference, removed: Collection[bytes]) -> bool:
+def _is_blocked(fs: FileSystem, fd: int, one: Difference, removed: Collection[bytes]) -> bool:
     """Return whether a file can't be written, for the sake of something that no snapshot has."""
     *above, name = os.fsdecode(one.path).split("/")
     at = b""
@@ -106,7 +82,7 @@ def _is_blocked(fs: FileSystem, fd: int, one: _Difference, removed: Collection[b
     if stat.S_ISDIR(mode):  # it may become empty, if all in it is known
         with directory_beneath(fs, fd, [*above, name]) as inside:
             return not _all_removed(fs, inside, one.path, removed)
-    return one.kind == "A"
+    return one.old is None
 
 
 def _all_removed(fs: FileSystem, fd: int, path: bytes, removed: Collection[bytes]) -> bool:
@@ -132,20 +108,32 @@ def _mode(fs: FileSystem, fd: int, path: bytes) -> int | None:
 
 
 def _write(
-    locked: LockedRepository, fd: int, one: _Difference, manifest: WorkspaceManifest
+    locked: LockedRepository, fd: int, one: Difference, new: Leaf, manifest: WorkspaceManifest
 ) -> None:
     fs, workspace = locked.repository.fs, locked.repository.workspace
-    content = locked.objects.read(one.oid, BLOB)
+    content = locked.objects.read(new.oid, BLOB)
     if content is None:
-        content = locked.git("cat-file", "blob", one.oid, max_output=_MOST_BYTES).stdout
+        content = locked.git("cat-file", "blob", new.oid, max_output=_MOST_BYTES).stdout
     path = os.fsdecode(one.path)
     *above, name = path.split("/")
     with directory_beneath(fs, fd, above, missing=Missing.MADE) as parent_fd:
-        if one.mode == _LINK:
-            if one.kind != "A":
+        if one.old is None:
+            _clear_folder(fs, parent_fd, name)
+        if new.mode == LINK:
+            if one.old is not None:
                 fs.unlink(name, dir_fd=parent_fd)
             os.symlink(os.fsdecode(content), name, dir_fd=parent_fd)
             return
-        kind = "executable" if one.mode == _EXECUTABLE else "file"
+        kind = "executable" if new.mode == EXECUTABLE else "file"
         mode = manifest.mode_of(one.path, kind)
         replace_file(fs, parent_fd, name, [content], path=workspace / path, mode=mode)
+
+
+def _clear_folder(fs: FileSystem, fd: int, name: str) -> None:
+    """Remove a folder that has nothing but folders, where a kill left one in place of a file."""
+    with suppress(FileNotFoundError):
+        if stat.S_ISDIR(fs.stat(name, dir_fd=fd).st_mode):
+            with directory_beneath(fs, fd, [name]) as inside:
+                for below in fs.listdir(inside):
+                    _clear_folder(fs, inside, below)
+            fs.rmdir(name, dir_fd=fd)

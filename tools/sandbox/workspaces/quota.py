@@ -20,7 +20,7 @@ MARK_ATTRIBUTE: Final = "user.agentforge.execution"
 Short = Literal["workspace_bytes", "workspace_files"]
 
 
-class Usage(NamedTuple):
+class SpaceUsed(NamedTuple):
     """Bytes of all regular files, and the number of files and directories."""
 
     bytes: int
@@ -42,7 +42,7 @@ class UsageCounter:
     """
 
     def __init__(self) -> None:
-        self._usage: Usage | None = None
+        self._usage: SpaceUsed | None = None
         self._mark: bytes | None = None
         self._changed = False
         self._marked = False
@@ -55,7 +55,9 @@ class UsageCounter:
         if self._usage is not None and _read_mark(root) != self._mark:
             self._usage = None
 
-    def known(self, root: int, limit: Usage, look: Callable[[], object] | None = None) -> Usage:
+    def known(
+        self, root: int, limit: SpaceUsed, look: Callable[[], object] | None = None
+    ) -> SpaceUsed:
         """Return the usage before something grows; count it if unknown.
 
         Leaves the mark for other processes: they count again even if this one is killed.
@@ -72,7 +74,7 @@ class UsageCounter:
 
             self.counts += 1
             total, entries = measure_tree(root, max_entries=limit.entries, tick=look)
-            self._usage = Usage(bytes=total, entries=entries)
+            self._usage = SpaceUsed(bytes=total, entries=entries)
             self._cut = entries > limit.entries
         return self._usage
 
@@ -82,7 +84,7 @@ class UsageCounter:
         if self._cut:
             self._usage = None  # an incomplete count cannot be updated
         if self._usage is not None:
-            self._usage = Usage(
+            self._usage = SpaceUsed(
                 bytes=max(0, self._usage.bytes + more_bytes),
                 entries=max(0, self._usage.entries + more_entries),
             )
@@ -171,7 +173,7 @@ class Quota(NamedTuple):
     host_bytes: int | None = None
 
 
-_NOTHING: Final = Usage(bytes=0, entries=0)
+_NOTHING: Final = SpaceUsed(bytes=0, entries=0)
 
 
 class Room:
@@ -201,7 +203,7 @@ class Room:
         self._promised = 0
         self._promised_temporary = 0
         self._temporary = _NOTHING
-        self._limit = Usage(bytes=quota.workspace_bytes, entries=quota.workspace_files)
+        self._limit = SpaceUsed(bytes=quota.workspace_bytes, entries=quota.workspace_files)
 
     @property
     def exceeded(self) -> tuple[str, ...]:
@@ -253,7 +255,7 @@ class Room:
     def spend(self, more_bytes: int, more_entries: int, *, temporary: bool = False) -> None:
         """Count a growth or shrinkage."""
         if temporary:
-            self._temporary = Usage(
+            self._temporary = SpaceUsed(
                 bytes=self._temporary.bytes + more_bytes,
                 entries=self._temporary.entries + more_entries,
             )

@@ -19,6 +19,7 @@ from typing import Final
 
 from attrs import define, field
 
+from ...agents.hooks.project_place import branch_tag
 from ...agents.hooks.work_tree import WorkTree, first_sentence, noted_work_tree
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
@@ -329,6 +330,33 @@ class SessionSnapshots:
             self._take_over(session_id, snapshots, snapshot, parent_id, more)
         snapshots.restore(snapshot)
         self._write_mark(snapshots, mark)
+
+    def add_work_tree(self, session_id: str, folder: Path, branch: str) -> None:
+        """Make a linked work tree, without files, of the repository that an agent's session is in.
+
+        Raises:
+            NotARepository: The session's folder is in none any more.
+            GitFailed: There is such a folder or branch, or no commit yet.
+        """
+        tree = self.work_tree(session_id)
+        if tree is not None:
+            UserRepository.at(tree, self._git).add_work_tree(folder, branch)
+
+    def work_in(self, session_id: str, snapshot: str, folder: Path) -> str:
+        """Bring a forked session's files to a work tree of its own, instead of a workspace.
+
+        Returns:
+            The tag by which agents in the work tree find the session.
+
+        Raises:
+            WriteError: The system refused.
+            RestoreFailed: The files can't be written.
+        """
+        tree = WorkTree(folder, self._store.session_directory(session_id))
+        tree.note()
+        tree.snapshots().restore(snapshot)
+        self._discard(session_id, WORKSPACE)
+        return branch_tag(folder)
 
     def bring_back(self, session_id: str, snapshot: str) -> None:
         """Bring the session's work tree to a snapshot; see the port."""

@@ -95,7 +95,7 @@ def _found(project: ProjectPlace, environment: Mapping[str, str]) -> Prospect:
     if found.open_sessions:
         return no_session(
             f"several are open ({', '.join(found.open_sessions)}), and none is chosen",
-            "Choose one in the agent program: /agentforge:switch ID",
+            "Choose one in the agent program: agentforge:switch ID",
         )
     if found.unreadable:
         return no_session(str(found.unreadable[0].error).rstrip("."), "Mend it, or begin another.")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..... import harness
+from .....harness.views.checkpoints import last_kept
 from ...context import Cli
 from ...options import (
     CHECKPOINT,
@@ -17,10 +19,13 @@ from ...options import (
     SessionId,
     Tokens,
     Yes,
+    flag,
+    misuse,
     option,
     parse_metadata,
 )
 from ...output.documents import labels_document, selected, state_document
+from ...output.text import counted_of, some_of
 
 if TYPE_CHECKING:
     from .....harness.views.checkpoints import CheckpointEntry
@@ -97,6 +102,7 @@ def set_labels(
 
 
 _SHORT = 12
+_NAMED = 10
 
 
 def checkpoints(cli: Cli, session_id: SessionId) -> None:
@@ -121,25 +127,67 @@ def rewind(
     cli: Cli,
     session_id: SessionId,
     yes: Yes,
-    to: str = option("--to CHECKPOINT", f"Where to: {CHECKPOINT}.", ...),
+    to: str | None = option(
+        "--to CHECKPOINT", f"Where to: {CHECKPOINT}; by default the last with other files."
+    ),
+    in_turn: bool = flag("--in-turn"),
 ) -> None:
     """Take a session and all files of its workspace back to a checkpoint; asks first.
 
     The history only grows, and spent tokens stay spent. The workspace as it is now is kept as a
-    checkpoint before, so that you can go forward to it again.
+    checkpoint before, so that you can go forward to it again. In an agent's session these are the
+    files of your own folder.
+
+    Args:
+        in_turn: Also while an agent's turn is under way: the one that asks, or an interrupted one.
     """
-    _, session = _load(cli, cli.own_id(session_id))
+    from .....wiring.bootstrap import open_snapshots
+
+    manager, session = _load(cli, cli.own_id(session_id))
+    before = last_kept(session).snapshot
+    if to is None:
+        to = _last_other(manager)
+    found = manager.diff(to).files
+    tree = open_snapshots(manager.store, cli.objects_url).work_tree(session.session_id)
+    where = "the workspace" if tree is None else str(tree)
+    others = () if before is None or tree is None else manager.diff(before).files
+    changed = {one.path for one in others} & {one.path for one in found}
+    if changed:
+        cli.output.remark(
+            f"Changed since the last turn, and stored as a checkpoint first: "
+            f"{some_of(sorted(changed), _NAMED)}"
+        )
     cli.output.ask(
-        f"Replace the workspace of session {session.session_id} by that of {to}?", yes=yes
+        f"Bring {counted_of(len(found), 'file')} of {where} back to checkpoint {to} of session "
+        f"{session.session_id}?",
+        yes=yes,
     )
-    manager, session = _load(cli, session.session_id)
-    target = manager.rewind(to)
+    position = len(session.history)
+    target = manager.rewind(to, in_turn=in_turn)
+    known = [one for one in manager.checkpoints() if one.snapshot]
+    left = [one.number for one in known if one.position >= position or one.snapshot == before]
+    undo = cli.command("session", "rewind", session.session_id, "--to", f"{max(left, default=0)}")
     cli.output.outcome(
-        {"session_id": session.session_id, "checkpoint": _document(target)},
+        {
+            "session_id": session.session_id,
+            "checkpoint": _document(target),
+            "files": [one.path for one in found],
+            "left": max(left, default=None),
+        },
         f"Session {session.session_id} is back at {target.name or target.number} "
         f"(checkpoint {target.number}, {(target.snapshot or '')[:_SHORT]}).",
-        f"To go on: {cli.command('resume', session.session_id)}",
+        f"To undo it: {undo}" if undo else None,
+        None if tree else f"To go on: {cli.command('resume', session.session_id)}",
     )
+
+
+def _last_other(manager: harness.SessionManager) -> str:
+    """Return the last checkpoint in force whose files differ from the present ones."""
+    found = [one for one in manager.checkpoints() if one.in_force and one.snapshot]
+    for one in reversed(found):
+        if manager.diff(one.number).files:
+            return str(one.number)
+    raise misuse("--to", "no checkpoint has other files than there are now; nothing was changed")
 
 
 def fork(
@@ -147,17 +195,49 @@ def fork(
     session_id: SessionId,
     budget: Tokens,
     at: str = option("--at CHECKPOINT", f"Where to begin: {CHECKPOINT}.", ...),
+    branch: str | None = option("--branch NAME"),
+    folder: Path | None = option("--to DIR"),
 ) -> None:
     """Begin a new session where another one stood at a checkpoint; the other one stays as it is.
 
-    Without --budget it goes on with the other's budget, with what that has spent.
+    Without --budget it goes on with the other's budget, with what that has spent. The files of an
+    agent's session go into a new work tree of your repository, on a new branch: agents that work
+    there work in the new session.
+
+    Args:
+        branch: The new branch, for an agent's session.
+        folder: The new work tree; beside the other one, by default, with the branch in its name.
     """
+    from .....agents.hooks.project_place import BRANCH, COMMIT
+    from .....wiring.bootstrap import open_snapshots
+
     manager, parent = _load(cli, cli.own_id(session_id))
-    forked = manager.fork(at, token_budget=budget)
+    snapshots = open_snapshots(manager.store, cli.objects_url)
+    tree = snapshots.work_tree(parent.session_id)
+    if tree is None:
+        if branch is not None or folder is not None:
+            raise misuse("--branch", "only an agent's session works in a folder of yours")
+        forked = manager.fork(at, token_budget=budget)
+        next_step = f"To go on: {cli.command('resume', forked.session_id)}"
+    else:
+        if branch is None:
+            raise misuse("--branch", "name a new branch for the files of the new session")
+        folder = (folder or tree.with_name(f"{tree.name}-{branch.replace('/', '-')}")).absolute()
+        manager.diff(at)  # before anything is made
+        snapshots.add_work_tree(parent.session_id, folder, branch)
+        forked = manager.fork(at, token_budget=budget)
+        tag = snapshots.work_in(forked.session_id, last_kept(forked).snapshot or "", folder)
+        others = [one for one in forked.tags if one.startswith((BRANCH, COMMIT))]
+        manager.describe(remove_tags=others, add_tags=[tag] if tag else ())
+        next_step = f"To go on: start the agent in {folder}, on branch {branch}."
     cli.output.outcome(
-        {"session_id": forked.session_id, "parent_id": parent.session_id},
+        {
+            "session_id": forked.session_id,
+            "parent_id": parent.session_id,
+            "folder": None if folder is None else str(folder),
+        },
         f"Session {forked.session_id} begins at {at} of {parent.session_id}.",
-        f"To go on: {cli.command('resume', forked.session_id)}",
+        next_step,
     )
 
 

@@ -13,7 +13,7 @@ from .....workflows import load_workflow
 from .....workflows.documents.workflow_document import document_kind, load_agent_workflow
 from ...context import Cli
 from ...on_demand import GroupWithDefault, new_group
-from ...options import SessionId, argument, flag, misuse, option
+from ...options import SessionId, argument, complete_session_ids, flag, misuse, option
 from ...running.agent_options import OtherAgent
 from ...running.run_session import go_on, start_scripts
 from ...signatures import given
@@ -158,8 +158,32 @@ def _list_examples(cli: Cli) -> None:
     cli.output.table("EXAMPLE", "WHAT IT SHOWS", rows=rows)
 
 
-def resume(cli: Cli, session_id: SessionId, other: OtherAgent) -> None:
-    """Resume a session after a pause, a failure or a crash."""
+def resume(
+    cli: Cli,
+    session_id: str | None = argument(
+        "ID", default=None, autocompletion=complete_session_ids, show_default=False
+    ),
+    *,
+    program: str | None = option("--in PROGRAM"),
+    other: OtherAgent,
+) -> None:
+    """Resume a session after a pause, a failure or a crash.
+
+    The session of an agent program is opened in it: in the one that worked last, with its own
+    conversation, or with --in in another, in a new one that begins with the briefing.
+
+    Args:
+        session_id: The session's id, or an unambiguous part of it; by default the open one that a
+            conversation in this folder goes on with.
+        program: Take the work up in claude-code, codex, gemini or opencode, in the same folder.
+    """
+    from .take_up import is_of_programs, only_open, take_up  # few commands need what it needs
+
+    if session_id is None:
+        session_id = only_open(cli)
+    if program is not None or is_of_programs(cli, session_id):
+        take_up(cli, session_id, program)
+        return
     go_on(cli, session_id, other, lambda runner, whole, agent: runner.resume(whole, agent))
 
 

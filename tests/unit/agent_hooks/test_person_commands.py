@@ -1,0 +1,231 @@
+"""What a person says to us in a prompt: `agentforge:new`, `done`, `switch` and `sessions`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentforge_sessions.harness import SessionState
+from tests.support.agent_conversations import (
+    CodexConversation,
+    Conversation,
+    GeminiConversation,
+    OpencodeConversation,
+    Repository,
+)
+
+REASON = {"codex": "reason", "claude-code": "reason", "gemini": "reason", "opencode": "refuse"}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "calculator")
+
+
+@pytest.fixture
+def talk(repository: Repository) -> Conversation:
+    return Conversation(repository)
+
+
+def tell(talk: Conversation, text: str) -> str:
+    """Say a command to us, and return the answer; the program sends nothing to the model."""
+    answer = talk.prompt(text)
+    assert set(answer) <= {"decision", "reason", "refuse"}
+    return str(answer[REASON[talk.program]])
+
+
+def prompts(repository: Repository, session_id: str) -> int:
+    return repository.actions(session_id).count("agent_prompted")
+
+
+def ids(repository: Repository) -> list[str]:
+    return sorted(repository.store.list_sessions())
+
+
+@pytest.mark.parametrize(
+    "form", ["agentforge:new", "/agentforge:new", "/agentforge/new", " agentforge:new\t"]
+)
+@pytest.mark.parametrize(
+    "talk_of", [Conversation, CodexConversation, GeminiConversation, OpencodeConversation]
+)
+def test_new_begins_another_session_with_a_goal(
+    repository: Repository, talk_of: type[Conversation], form: str
+) -> None:
+    talk = talk_of(repository)
+    talk.prompt("the first task")
+    said = tell(talk, f"{form} the second task")
+    first, second = ids(repository)
+    assert said == (
+        f"session {second[-4:]}: 'the second task', 0 % of 1,000,000 tokens; agentforge ui"
+    )
+    talk.prompt("go on")
+    assert [prompts(repository, one) for one in (first, second)] == [1, 1]
+
+
+def test_new_without_a_goal_takes_the_next_prompt_as_goal(
+    repository: Repository, talk: Conversation
+) -> None:
+    said = tell(talk, "agentforge:new\n(If you can read this, the hook did not run.)")
+    assert said.endswith("The next prompt becomes its goal.")
+    (session_id,) = ids(repository)
+    assert (repository.session(session_id).goal, repository.session(session_id).title) == (
+        None,
+        None,
+    )
+    talk.prompt("Make it\nwork")
+    session = repository.session(session_id)
+    assert (session.goal, session.title) == ("Make it\nwork", "Make it")
+
+
+def test_other_conversations_stay_and_new_ones_go_to_what_the_person_chose_last(
+    repository: Repository, talk: Conversation
+) -> None:
+    another = Conversation(repository, "conversation-2")
+    another.prompt("the first task")
+    tell(talk, "agentforge:new the second task")
+    another.prompt("still the first")
+    later = Conversation(repository, "conversation-3")
+    assert "the second task" in later.start()
+    first, _ = ids(repository)
+    assert prompts(repository, first) == 2
+
+
+def test_done_completes_the_session_and_charges_it_and_the_next_prompt_begins_another(
+    repository: Repository, talk: Conversation
+) -> None:
+    talk.prompt("the first task")
+    talk.spend(100)
+    (first,) = ids(repository)
+    assert first[-4:] in tell(talk, "agentforge:done")
+    session = repository.session(first)
+    assert (session.state, session.token_budget.tokens_used) == (SessionState.COMPLETED, 100)
+    talk.prompt("the second task")
+    assert repository.goals() == ["the first task", "the second task"]
+
+
+def test_done_without_a_session_changes_nothing(repository: Repository, talk: Conversation) -> None:
+    assert "no session" in tell(talk, "agentforge:done")
+    assert ids(repository) == []
+
+
+def test_switch_goes_to_another_session_and_back_and_its_briefing_is_in_the_next_prompt(
+    repository: Repository, talk: Conversation
+) -> None:
+    talk.prompt("the first task")
+    talk.spend(100)
+    tell(talk, "agentforge:new the second task")
+    first, second = ids(repository)
+    assert "'the first task'" in tell(talk, f"agentforge:switch {first[8:]}")
+    answer = talk.prompt("go on")
+    assert "the first task" in answer["hookSpecificOutput"]["additionalContext"]
+    assert "hookSpecificOutput" not in talk.prompt("and on")
+    assert "the first task" in Conversation(repository, "conversation-2").start()
+    used = [repository.session(one).token_budget.tokens_used for one in (first, second)]
+    assert used == [100, 0]
+
+
+def test_switch_chooses_one_of_several_that_are_open_on_a_branch(
+    repository: Repository, talk: Conversation
+) -> None:
+    for _ in range(2):
+        session_id = repository.begin(goal="from another machine")
+        repository.open(session_id).describe(add_tags=["branch:main"])
+    assert "2 sessions of this branch are open" in talk.prompt("go on")["systemMessage"]
+    tell(talk, f"agentforge:switch {session_id}")
+    talk.prompt("go on")
+    assert prompts(repository, session_id) == 1
+
+
+@pytest.mark.parametrize(
+    "named", ["", "nosuch", "../..", "session_20000101_000000_000000", "\x1b[2J"]
+)
+def test_switch_to_what_is_not_there_changes_nothing(
+    repository: Repository, talk: Conversation, named: str
+) -> None:
+    talk.prompt("the first task")
+    assert "nothing was changed" in tell(talk, f"agentforge:switch {named}")
+    talk.prompt("go on")
+    (session_id,) = ids(repository)
+    assert prompts(repository, session_id) == 2
+
+
+def test_switch_to_an_ended_session_changes_nothing(
+    repository: Repository, talk: Conversation
+) -> None:
+    talk.prompt("the first task")
+    tell(talk, "agentforge:done")
+    (session_id,) = ids(repository)
+    assert f"{session_id} is completed" in tell(talk, f"agentforge:switch {session_id}")
+
+
+def test_sessions_lists_the_open_ones_with_their_branches(
+    repository: Repository, talk: Conversation
+) -> None:
+    talk.prompt("on main")
+    repository.check_out("topic")
+    talk.prompt("on topic")
+    main, topic = ids(repository)
+    assert sorted(tell(talk, "agentforge:sessions").splitlines()) == sorted(
+        [
+            "2 open sessions (this is topic):",
+            f"* {topic}  active  0 %  branch:topic  on topic",
+            f"  {main}  active  0 %  branch:main  on main",
+        ]
+    )
+
+
+def test_a_spent_budget_refuses_no_command(repository: Repository, talk: Conversation) -> None:
+    talk.prompt("the first task")
+    talk.spend(1_000_000)
+    assert "budget" in str(talk.prompt("go on"))
+    tell(talk, "agentforge:new the second task")
+    assert talk.prompt("go on") == {}
+
+
+def test_a_session_that_cannot_be_read_is_said_and_no_other_one_begins_until_the_person_says_so(
+    repository: Repository, talk: Conversation
+) -> None:
+    talk.prompt("the first task")
+    (first,) = ids(repository)
+    repository.store.session_path(first).write_bytes(b"\x00")
+    for one in (talk, Conversation(repository, "conversation-2")):
+        assert first in one.hook("SessionStart", source="startup")["systemMessage"]
+        assert first in one.prompt("go on")["systemMessage"]
+        assert ids(repository) == [first]
+    tell(talk, "agentforge:new the second task")
+    assert len(ids(repository)) == 2
+    assert "second task" in talk.start()
+
+
+def test_a_session_that_cannot_be_read_and_of_which_no_branch_is_known_is_said(
+    repository: Repository, talk: Conversation
+) -> None:
+    session_id = repository.begin()
+    repository.store.session_path(session_id).write_bytes(b"\x00")
+    said = talk.prompt("go on")["systemMessage"]
+    assert all(one in said for one in (session_id, "can't be read", "agentforge:new"))
+    assert ids(repository) == [session_id]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("agentforge:news", "agentforge", "please agentforge:new x", "agentforge:newest x"),
+        *("/agentforge:brief", "```\nagentforge:done\n```"),
+    ],
+)
+def test_other_prompts_are_prompts(repository: Repository, talk: Conversation, text: str) -> None:
+    talk.prompt(text)
+    assert repository.goals() == [text]
+
+
+def test_what_a_subagent_or_the_program_says_is_no_command(
+    repository: Repository, talk: Conversation
+) -> None:
+    talk.prompt("the first task")
+    talk.hook("UserPromptSubmit", prompt="agentforge:done", agent_id="sub")
+    opencode = OpencodeConversation(repository)
+    opencode.hook("chat.message", text="agentforge:done", by_person=False)
+    (session_id,) = ids(repository)
+    assert repository.session(session_id).state is SessionState.ACTIVE

@@ -1,0 +1,163 @@
+"""What a person says to us in a prompt: `agentforge:new`, `done`, `switch`, `sessions`.
+
+The programs' own commands of these names expand to such a prompt. It is carried out and answered
+here and reaches no model; no model's words can be one.
+"""
+
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from ...base.errors import AgentForgeError
+from ...harness.session_domain import SessionContext, SessionState
+from ...harness.session_ports import require_own
+from ...harness.views.session_head import SessionSummary
+from ..programs.hook_event import HookEvent
+from . import messages
+from .project_place import ProjectPlace
+from .recording import change_session
+from .session_lookup import SESSION_VARIABLE, FoundSession, create_session, session_place
+from .session_place import Stores
+
+_FORM: Final = re.compile(r"/?agentforge[:/](new|done|switch|sessions)(?:\s+(.*))?", re.DOTALL)
+_NOTE: Final = "(If you can read this"
+"""The beginning of what a program's command says to a model that the hook did not keep it from."""
+_MOST_LISTED: Final = 20
+
+
+class PersonCommand(NamedTuple):
+    """A command: its name, and what follows it."""
+
+    name: str
+    rest: str
+
+
+class Answered(NamedTuple):
+    """The outcome of a command.
+
+    Attributes:
+        said: The answer to the person.
+        session: The session that the conversation works on from now on; None for no change.
+    """
+
+    said: str
+    session: FoundSession | None = None
+
+
+def command_of(event: HookEvent) -> PersonCommand | None:
+    """Return the command that a person's prompt is, or None."""
+    found = _FORM.fullmatch(event.text.strip())
+    if found is None or not event.by_person or event.by_subagent:
+        return None
+    return PersonCommand(found[1], (found[2] or "").partition(_NOTE)[0].strip())
+
+
+def carry_out(
+    command: PersonCommand,
+    bound: FoundSession | None,
+    project: ProjectPlace,
+    environment: Mapping[str, str],
+    *,
+    stores: Stores,
+    now: datetime,
+) -> Answered:
+    """Carry out a command; what fails is the answer.
+
+    Args:
+        command: The command.
+        bound: The session of the conversation, or None.
+        project: The project.
+        environment: The environment variables.
+        stores: Opens the sessions.
+        now: The time.
+    """
+    try:
+        if command.name == "done":
+            return _done(bound, now)
+        if command.name == "sessions":
+            return _sessions(bound, project, environment, stores)
+        if environment.get(SESSION_VARIABLE):
+            return Answered(f"AgentForge: {SESSION_VARIABLE} names the session; unset it first.")
+        if command.name == "new":
+            return _new(command.rest, project, environment, stores, now)
+        return _switch(command.rest, project, environment, stores)
+    except AgentForgeError as error:
+        return Answered(f"AgentForge: nothing was changed: {error}")
+
+
+def _new(
+    goal: str,
+    project: ProjectPlace,
+    environment: Mapping[str, str],
+    stores: Stores,
+    now: datetime,
+) -> Answered:
+    place, settings = session_place(project, environment, stores)
+    branch = project.branch()
+    with project.locked(environment) as lock:
+        session = create_session(place.sessions, goal, settings, branch, now)
+        lock.choose(branch, session.session_id)
+    said = messages.first_line(session)
+    hint = "" if goal else "\nThe next prompt becomes its goal."
+    return Answered(f"{said}{hint}", FoundSession(place, session.session_id, is_new=True))
+
+
+def _switch(
+    named: str, project: ProjectPlace, environment: Mapping[str, str], stores: Stores
+) -> Answered:
+    place, _ = session_place(project, environment, stores)
+    session_id = place.sessions.resolve(named)
+    require_own(place.sessions, session_id)
+    session = place.sessions.load(session_id)
+    if session is None or session.state.is_terminal:
+        state = "not there" if session is None else session.state.value
+        return Answered(f"AgentForge: nothing was changed: {session_id} is {state}.")
+    with project.locked(environment) as lock:
+        lock.choose(project.branch(), session_id)
+    return Answered(messages.first_line(session), FoundSession(place, session_id))
+
+
+def _done(bound: FoundSession | None, now: datetime) -> Answered:
+    if bound is None:
+        return Answered("AgentForge: this conversation works on no session.")
+
+    def complete(session: SessionContext) -> bool:
+        if session.state is SessionState.PAUSED:
+            session.apply("resume", now=now)
+        if not session.state.is_terminal:
+            session.apply("complete", now=now)
+        return True
+
+    change_session(bound.place.sessions, bound.session_id, complete)
+    return Answered(
+        f"session {bound.session_id[-4:]} is completed; the next prompt begins another."
+    )
+
+
+def _sessions(
+    bound: FoundSession | None,
+    project: ProjectPlace,
+    environment: Mapping[str, str],
+    stores: Stores,
+) -> Answered:
+    place, _ = session_place(project, environment, stores)
+    found = [
+        one.head
+        for one in (place.sessions.summaries() if place.is_files else ())
+        if isinstance(one, SessionSummary)
+        and not one.head.state.is_terminal
+        and place.sessions.is_own(one.session_id)
+    ]
+    current = None if bound is None else bound.session_id
+    lines = [
+        f"{'*' if one.session_id == current else ' '} {one.session_id}  {one.state.value}  "
+        f"{100 * one.tokens_used // max(1, one.total_budget)} %  {' '.join(one.tags)}  "
+        f"{one.title or ''}".rstrip()
+        for one in found[:_MOST_LISTED]
+    ]
+    branch = project.branch().partition(":")[2]
+    on = f" (this is {branch})" if branch else ""
+    return Answered("\n".join([f"{len(found)} open sessions{on}:", *lines]))

@@ -1,0 +1,263 @@
+"""Open an agent program on its session, or have another take it up: `agentforge resume`.
+
+The session is named in the program's environment, and the hooks do the rest: they bind the new
+conversation to it, and give its briefing.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from importlib import metadata
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from .....agents.hooks.binding import FOLDER, Binding, BindingFile
+from .....agents.hooks.handler import INSIDE_VARIABLE, SESSION_VARIABLE
+from .....agents.hooks.project_place import find_project
+from .....agents.hooks.recording import MAX_TEXT_CHARS
+from .....agents.hooks.session_lookup import WORKFLOW_TYPE, candidates
+from .....agents.programs import claude_code, codex, gemini, opencode
+from .....agents.programs.agent_process import is_running
+from .....agents.programs.registry import AgentProgram, find_program
+from .....agents.setup.health import codex_trust, find_command, installed_programs
+from .....agents.setup.manifest import Places
+from .....agents.setup.pieces import PIECES
+from .....base.data_folder import state_folder
+from .....base.errors import AgentForgeError, ErrorKind
+from .....base.files import ReadError
+from .....base.settings.privacy import read_privacy
+from .....fleet import stores
+from .....harness.domain.history_events import AgentPrompted, AgentTurnEnded
+from .....harness.session_domain import SessionContext, SessionState
+from .....harness.views.conversations import Conversation, conversations
+from ...checks.agent_program_checks import session_prospect
+from ...context import BASE_VARIABLE, STORE_VARIABLE, Cli
+from ...options import misuse
+
+_COMMAND_MARKS: Final = ("/", "!", "@", "#", "$")
+"""Beginnings of a prompt that mean something else than a text in one of the programs."""
+
+
+class TakeUpRefused(AgentForgeError, kind=ErrorKind.REFUSED):
+    """An agent program can't be opened on a session."""
+
+    message = "{program} was not opened on {session_id}: {reason}. Nothing was changed."
+    session_id: str
+    program: str
+    reason: str
+
+
+class _Words(NamedTuple):
+    """The arguments of a program: to go on with a conversation, and to begin with a prompt."""
+
+    resume: Callable[[str], tuple[str, ...]]
+    prompt: Callable[[str], tuple[str, ...]]
+
+
+_WORDS: Final[Mapping[str, _Words]] = MappingProxyType(
+    {
+        claude_code.NAME: _Words(lambda one: ("--resume", one), lambda text: ("--", text)),
+        codex.NAME: _Words(lambda one: ("resume", one), lambda text: ("--", text)),
+        gemini.NAME: _Words(
+            lambda one: ("--resume", one), lambda text: (f"--prompt-interactive={text}",)
+        ),
+        opencode.NAME: _Words(lambda one: ("--session", one), lambda text: (f"--prompt={text}",)),
+    }
+)
+
+
+class ProgramStart(NamedTuple):
+    """How a program is started.
+
+    Attributes:
+        program: The agent program.
+        command: The program's path, and its arguments.
+        folder: The folder that it works in.
+    """
+
+    program: str
+    command: tuple[str, ...]
+    folder: Path
+
+
+def _plan(
+    session: SessionContext,
+    named: str | None,
+    places: Places,
+    *,
+    version: str,
+) -> ProgramStart:
+    """Return how a program is started on a session, in the folder of its last conversation.
+
+    Without a program, the last conversation goes on in its own. Another program begins with the
+    prompt whose turn did not end, if there is one and it may be shown there.
+
+    Args:
+        session: The session, open.
+        named: The program that takes it up, or None.
+        places: The folders of the person; the project's is used if no conversation of the session
+            was on this machine.
+        version: The version of this package.
+
+    Raises:
+        TakeUpRefused: The program is missing, does not call our hooks, or is at work on the
+            session; or the folder is missing.
+    """
+    talks = sorted(conversations(session.history), key=lambda one: one.last)
+    known = [(one, found) for one in talks if (found := _binding(session, one, places))]
+    last = talks[-1] if talks else None
+    name = named or (last.program if last else "no agent program")
+
+    def refused(reason: str) -> TakeUpRefused:
+        return TakeUpRefused(session.session_id, name, reason)
+
+    program = find_program(name)
+    if program is None:
+        raise refused(f"none worked on it; name one: {_again(session)}")
+    for one, binding in known:
+        if is_running(binding.process):
+            raise refused(
+                f"{one.program} (process {binding.process[0]}) is at work on it; end that first"
+            )
+    folder = Path(known[-1][1].directory or places.project) if known else places.project
+    if not folder.is_dir():
+        raise refused(f"the folder {folder}, in which it was worked on, is missing")
+    path = _usable(program, places._replace(project=folder), version, refused)
+    if named is None and last is not None:
+        if not known or known[-1][0] is not last:
+            raise refused(
+                f"its last conversation is not on this machine; begin one: {_again(session)}"
+            )
+        return ProgramStart(name, (path, *_WORDS[name].resume(last.agent_session)), folder)
+    prompt = _unfinished_prompt(session, read_privacy(name, places.environment))
+    return ProgramStart(name, (path, *(_WORDS[name].prompt(prompt) if prompt else ())), folder)
+
+
+def _again(session: SessionContext) -> str:
+    return f"agentforge resume {session.session_id} --in PROGRAM"
+
+
+def _binding(session: SessionContext, talk: Conversation, places: Places) -> Binding | None:
+    """Return what this machine knows of a conversation of the session; None if nothing."""
+    environment = {**places.environment, "HOME": str(places.home)}
+    root = state_folder(environment) / FOLDER
+    for project in sorted(glob.glob(f"{glob.escape(str(root))}/*/")):
+        with suppress(ValueError, ReadError):
+            binding = BindingFile(Path(project), talk.program, talk.agent_session).read()
+            if binding.session_id == session.session_id:
+                return binding
+    return None
+
+
+def _usable(
+    program: AgentProgram,
+    places: Places,
+    version: str,
+    refused: Callable[[str], TakeUpRefused],
+) -> str:
+    """Return the path of a program that is here and calls our hooks."""
+    path = find_command(program.COMMAND, places.environment)
+    if path is None:
+        raise refused(f"there is no {program.COMMAND} on the PATH; install it")
+    found = [one for one in installed_programs(places) if one.program == program.NAME]
+    if not found:
+        raise refused(f"it does not call our hooks; first: agentforge install {program.NAME}")
+    if all(one.problems for one in found):
+        raise refused(f"{found[0].problems[0]}; again: agentforge install {program.NAME}")
+    if program.NAME == codex.NAME:
+        commands = [one for each in found for one in each.commands]
+        trust = codex_trust(path, places.project, commands, places.environment, version=version)
+        if trust.problem is None and not trust.holds:
+            raise refused("you did not trust its hooks; start codex, and review them in /hooks")
+    return str(path)
+
+
+def _unfinished_prompt(session: SessionContext, may_show: Callable[[str], bool]) -> str:
+    """Return the person's last prompt, whole, if no turn ended after it; else an empty text."""
+    for entry in reversed(session.history):
+        event = entry.event
+        if isinstance(event, AgentTurnEnded):
+            return ""
+        if isinstance(event, AgentPrompted):
+            is_whole = len(event.text) < MAX_TEXT_CHARS - 2
+            is_text = not event.text.startswith(_COMMAND_MARKS)
+            return event.text if is_whole and is_text and may_show(event.program) else ""
+    return ""
+
+
+def _become(start: ProgramStart, environment: Mapping[str, str]) -> None:
+    """Become the program: it has this process's terminal, and its exit code.
+
+    Raises:
+        OSError: The system can't run it.
+    """
+    os.chdir(start.folder)
+    os.execve(start.command[0], start.command, environment)  # noqa: S606 (no shell is wanted)
+
+
+def is_of_programs(cli: Cli, shortened: str) -> bool:
+    """Return whether agent programs lead a session, and no runner of ours."""
+    from .....workflows.job import is_agent_session
+
+    _, session = cli.load(shortened)
+    is_run = is_agent_session(cli.store(), session.session_id)
+    return session.workflow_type == WORKFLOW_TYPE and not is_run
+
+
+def only_open(cli: Cli) -> str:
+    """Return the open session that a conversation in this folder would go on with.
+
+    Raises:
+        typer.BadParameter: There is none, or there are several.
+    """
+    project = find_project(Path.cwd())
+    found: list[str] = []
+    if project is not None:
+        environment = {**os.environ, BASE_VARIABLE: str(cli.store().base_path.absolute())}
+        free = candidates(project, project.branch(), environment, stores)
+        with closing(free.place):
+            found = free.open_sessions
+    if len(found) != 1:
+        raise misuse("ID", "is missing, and none or several are open here; `agentforge list`")
+    return found[0]
+
+
+def take_up(cli: Cli, shortened: str, program: str | None) -> None:
+    """Become an agent program that works on a session; return only if that fails.
+
+    Raises:
+        typer.BadParameter: No such program is supported, or JSON is asked for.
+        TakeUpRefused: The program can't be opened on it.
+    """
+    if program is not None and program not in PIECES:
+        raise misuse("--in", f"expected {', '.join(PIECES)}, got {program!r}")
+    if cli.output.json:
+        raise misuse("--json", "an agent program is opened in the terminal; leave it out")
+    _, session = cli.load(cli.own_id(shortened))
+    session_id = session.session_id
+    places = Places(Path.home(), Path.cwd(), os.environ)
+    named = program or "the agent program"
+    if session.state.is_terminal:
+        raise TakeUpRefused(session_id, named, f"the session is {session.state.value}")
+    if cli.store().is_led(session_id):
+        raise TakeUpRefused(session_id, named, "a runner leads the session now; wait for its end")
+    start = _plan(session, program, places, version=metadata.version("agentforge-sessions"))
+    environment = {name: one for name, one in os.environ.items() if name != INSIDE_VARIABLE}
+    environment |= {
+        SESSION_VARIABLE: session_id,
+        BASE_VARIABLE: str(cli.store().base_path.absolute()),
+    }
+    if (store := cli.named_store()) is not None:
+        environment[STORE_VARIABLE] = store
+    prospect = session_prospect(start.folder, environment)
+    if prospect.advice is not None:
+        raise TakeUpRefused(session_id, start.program, f"{prospect.message}. {prospect.advice}")
+    if session.state is SessionState.PAUSED:
+        cli.change(session_id, lambda manager: manager.resume())
+    cli.output.remark(f"{start.program} takes up {session_id} in {start.folder}")
+    cli.opened.close()
+    _become(start, environment)
