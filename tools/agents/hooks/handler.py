@@ -405,10 +405,10 @@ class _HookCall:
 
     def _purse(self, binding: Binding, place: SessionPlace) -> Purse:
         from ...base.settings.spending import read_spending
-        from ..ledger import Payer, Purse
+        from ..ledger import Payer, Purse, day_of
 
-        day = self._now.astimezone().date().isoformat()
-        payer = Payer(binding.session_id or "", os.path.realpath(place.base), day)
+        project = os.path.realpath(place.base)
+        payer = Payer(binding.session_id or "", project, day_of(self._now))
         return Purse(payer, read_spending(self._environment).limits, self._environment)
 
     def _stored_files(self, binding: Binding, place: SessionPlace) -> FilesStored | None:
