@@ -18,13 +18,14 @@ import pytest
 from agentforge_sessions.agents.programs.agent_process import calling_process, is_running
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.store.sessions_place import OwnSessions
+from agentforge_sessions.harness.views.conversations import conversations
 from tests.support.agent_commands import put_command
 
 TOOLS = Path(sys.executable).parent
 STARTED = """
 test "$1" = app-server && exec "{bin}/server"
 test "$1" = hook && {{ printf '%s' "$2" | "{hook}" {program}; exit; }}
-printf '%s\\n' "$PWD" "$AGENTFORGE_SESSION" "$AGENTFORGE_BASE" "${{AGENTFORGE_CALL-none}}" "$@" \\
+printf '%s\\n' "$PWD" "${{AGENTFORGE_SESSION-none}}" "${{AGENTFORGE_CALL-none}}" "$@" \\
 > "{out}"
 """
 COMMANDS = {"claude-code": "claude", "codex": "codex", "gemini": "gemini", "opencode": "opencode"}
@@ -84,10 +85,18 @@ class Desk:
         return done.stdout
 
     def resumed(self, *words: str, **more: str) -> list[str]:
-        """Resume, and return how the program was started: folder, session, base, call, words."""
+        """Resume, and return how the program was started: folder, session, call, words."""
         done = self.agentforge("resume", *words, **more)
         assert done.returncode == 0, done.stderr
         return self.out.read_text().splitlines()
+
+    def sessions_of(self, program: str) -> list[str]:
+        """Return the session that a new conversation of a program has."""
+        self.hook(program, "SessionStart", conversation="later", source="startup")
+        session = self.manager.store.load(self.session_id)
+        assert session is not None
+        talks = conversations(session.history)
+        return [session.session_id for one in talks if one.agent_session == "later"]
 
     def refused(self, *words: str) -> str:
         """Return why nothing was started."""
@@ -113,26 +122,39 @@ def worked(desk: Desk, program: str = "claude-code", prompt: str = "Write the pa
 def test_the_program_that_worked_last_goes_on_with_its_own_conversation(desk: Desk) -> None:
     desk.put("claude-code", "gemini")
     worked(desk, "claude-code")
-    found = desk.resumed(desk.session_id, AGENTFORGE_CALL="1")
-    assert found == [
-        *(str(desk.project), desk.session_id, str(desk.base), "none"),
-        *("--resume", "talk-1"),
-    ]
+    given = {"AGENTFORGE_CALL": "1", "AGENTFORGE_SESSION": "another"}
+    found = desk.resumed(desk.session_id, **given)
+    assert found == [str(desk.project), "none", "none", "--resume", "talk-1"]
 
 
 def test_another_program_takes_the_unfinished_prompt_up_in_the_same_folder(desk: Desk) -> None:
     desk.put("claude-code", "gemini")
     worked(desk)
-    folder, named, base, _, *words = desk.resumed("--in", "gemini", desk.session_id[-8:])
-    assert (folder, named, base) == (str(desk.project), desk.session_id, str(desk.base))
-    assert words == ["--prompt-interactive=Write the parser"]
+    folder, *_, prompt = desk.resumed("--in", "gemini", desk.session_id[-8:])
+    assert (folder, prompt) == (str(desk.project), "--prompt-interactive=Write the parser")
 
 
-def test_without_a_session_the_only_open_one_is_taken_up(desk: Desk) -> None:
+def test_the_session_that_is_taken_up_is_the_one_of_the_branch_from_then_on(desk: Desk) -> None:
+    desk.put("opencode", "claude-code")
+    SessionManager(desk.manager.store).create("agent", None)
+    assert desk.sessions_of("claude-code") == []
+    desk.resumed("--in", "opencode", desk.session_id)
+    assert desk.sessions_of("claude-code") == [desk.session_id]
+
+
+def test_without_an_id_the_session_of_the_branch_is_taken_up(desk: Desk) -> None:
+    desk.put("opencode", "claude-code")
+    desk.resumed("--in", "opencode")
+    SessionManager(desk.manager.store).create("agent", None)
+    desk.resumed("--in", "opencode")
+    assert desk.sessions_of("claude-code") == [desk.session_id]
+
+
+def test_without_an_id_and_with_several_open_sessions_one_has_to_be_named(desk: Desk) -> None:
     desk.put("opencode")
-    assert desk.resumed("--in", "opencode")[1] == desk.session_id
     SessionManager(desk.manager.store).create("agent", None)
     assert desk.agentforge("resume", "--in", "opencode").returncode == 2
+    assert not desk.out.exists()
 
 
 @pytest.mark.parametrize("prompt", ["/quit", "!rm -rf .", "@secret", "x" * 9000])
@@ -141,20 +163,20 @@ def test_a_prompt_that_a_program_would_read_otherwise_is_left_to_the_briefing(
 ) -> None:
     desk.put("claude-code")
     worked(desk, prompt=prompt)
-    assert desk.resumed(desk.session_id, "--in", "claude-code")[4:] == []
+    assert desk.resumed(desk.session_id, "--in", "claude-code")[3:] == []
 
 
 def test_a_prompt_that_begins_like_an_option_is_a_prompt(desk: Desk) -> None:
     desk.put("claude-code")
     worked(desk, prompt="--help me")
-    assert desk.resumed(desk.session_id, "--in", "claude-code")[4:] == ["--", "--help me"]
+    assert desk.resumed(desk.session_id, "--in", "claude-code")[3:] == ["--", "--help me"]
 
 
 def test_a_finished_prompt_is_not_given_again(desk: Desk) -> None:
     desk.put("claude-code", "opencode")
     worked(desk)
     desk.hook("claude-code", "Stop", last_assistant_message="Done.")
-    assert desk.resumed(desk.session_id, "--in", "opencode")[4:] == []
+    assert desk.resumed(desk.session_id, "--in", "opencode")[3:] == []
 
 
 def test_a_prompt_that_privacy_hides_is_not_given_to_the_other_program(desk: Desk) -> None:
@@ -163,8 +185,8 @@ def test_a_prompt_that_privacy_hides_is_not_given_to_the_other_program(desk: Des
     config = desk.home / ".config" / "agentforge" / "config.toml"
     config.parent.mkdir(parents=True)
     config.write_text('[privacy.opencode]\nhides = ["claude-code"]\n')
-    assert desk.resumed(desk.session_id, "--in", "opencode")[4:] == []
-    assert desk.resumed(desk.session_id, "--in", "claude-code")[4:] == ["--", "Write the parser"]
+    assert desk.resumed(desk.session_id, "--in", "opencode")[3:] == []
+    assert desk.resumed(desk.session_id, "--in", "claude-code")[3:] == ["--", "Write the parser"]
 
 
 def test_a_paused_session_goes_on(desk: Desk) -> None:
@@ -201,7 +223,7 @@ def test_codex_that_trusts_the_hooks_is_opened(desk: Desk) -> None:
     desk.put("codex")
     desk.trust("trusted")
     worked(desk, "codex")
-    assert desk.resumed(desk.session_id)[4:] == ["resume", "talk-1"]
+    assert desk.resumed(desk.session_id)[3:] == ["resume", "talk-1"]
 
 
 def test_a_session_whose_program_still_runs_is_not_taken_up(desk: Desk) -> None:
@@ -239,7 +261,7 @@ def test_a_conversation_of_another_machine_is_not_gone_on_with_but_taken_up(desk
     assert desk.agentforge("session", "adopt", desk.session_id, "--yes").returncode == 0
     assert "is not on this machine; begin one" in desk.refused(desk.session_id)
     found = desk.resumed(desk.session_id, "--in", "claude-code")
-    assert found[4:] == ["--", "Write the parser"]
+    assert found[3:] == ["--", "Write the parser"]
 
 
 def test_a_word_that_nobody_has_names_the_command(desk: Desk) -> None:

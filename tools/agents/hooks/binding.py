@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +30,7 @@ from ...base.files import (
     read_regular_file,
     replace_file,
 )
-from ...base.files.atomic_file import random_token
+from ...base.files.atomic_file import AtomicFileWriter, random_token
 from ...base.identifiers import is_session_id, is_workspace_name
 from ...base.settings.spending import read_spending
 from ..programs.hook_event import HookEvent, Moment, Spent
@@ -41,6 +42,9 @@ from .session_place import SessionPlace
 FOLDER: Final = "conversations"
 FILE: Final = "binding.json"
 LOCK_TIMEOUT_S: Final = 20.0
+_ASIDE: Final = "unrecorded"
+_MOST_ASIDE: Final = 500
+"""How many calls of a conversation may be put aside."""
 _MAX_BYTES: Final = 1024 * 1024
 _THOROUGH: Final = frozenset(
     {
@@ -64,6 +68,7 @@ class Binding:
         directory: The folder in which the program was started; empty if unknown.
         process: The program's process: its id and its start time; empty if unknown.
         branch: The tag of the branch that was checked out when it was bound; empty for none.
+        begins: How far each file was read when the conversation left another session for this one.
         briefing: The last briefing, with all updates; it replaces one that a compaction removed
             from the context. None before the first.
         briefed: How the texts begin that the context has of it: a briefing, then the last update.
@@ -83,6 +88,7 @@ class Binding:
     __slots__ = (
         "base",
         "baseline",
+        "begins",
         "branch",
         "briefed",
         "briefing",
@@ -113,6 +119,8 @@ class Binding:
         self.process = [one for one in given.get("process", ()) if type(one) is int]
         self.branch = _text(given.get("branch")) or ""
         self.baseline = _count(given.get("baseline"))
+        begins = given.get("begins")
+        self.begins = dict(begins) if isinstance(begins, dict) else {}
         usage, costs = given.get("charged_usage"), counts_of(given.get("charged_costs"))
         self.charged = Charged(usage_of(usage), costs)
         self.meter = UsageMeter(given.get("meter"))
@@ -217,6 +225,8 @@ class Binding:
             self.baseline, usage = self.meter.total, self.meter.usage
             costs = self.spent(environment).price(Charged()).models
             self.charged = Charged(usage, dict(costs))
+        # What was said for another session stays there.
+        self.begins = {} if self.session_id is None else dict(self.meter.offsets)
         self.session_id, self.base, self.store = session_id, str(place.base), place.name
         self.branch, self.looked_at = branch, []
         self.stop = self.notice = self.briefing = None
@@ -309,6 +319,31 @@ class BindingFile:
         assert self._lock is not None  # noqa: S101 (the caller holds it)
         data = json.dumps(binding.as_json(), ensure_ascii=True).encode()
         replace_file(self._fs, self._lock.fd, FILE, [data], path=self.path, token=random_token)
+
+    def put_aside(self, payload: Mapping[str, Any]) -> bool:
+        """Store the input of a call that could not be recorded; return whether there was room.
+
+        It needs no lock. The next call that has the lock records it.
+
+        Raises:
+            WriteError: It could not be stored.
+            OSError: Likewise.
+        """
+        folder, data = self.directory / _ASIDE, json.dumps(payload).encode()
+        os.makedirs(folder, 0o700, exist_ok=True)
+        if len(data) > _MAX_BYTES or len(os.listdir(folder)) >= _MOST_ASIDE:
+            return False
+        with AtomicFileWriter(folder / f"{time.time_ns():020d}-{random_token()}") as file:
+            file.write(data)
+        return True
+
+    def put_aside_before(self) -> list[Path]:
+        """Return the files of earlier calls that could not be recorded, the oldest first."""
+        folder = self.directory / _ASIDE
+        try:
+            return sorted(folder / one for one in os.listdir(folder) if one[:1].isdigit())
+        except OSError:
+            return []
 
     def release(self) -> None:
         """Release the lock."""

@@ -1,6 +1,6 @@
 """Open an agent program on its session, or have another take it up: `agentforge resume`.
 
-The session is named in the program's environment, and the hooks do the rest: they bind the new
+The session becomes the one of the folder's branch, and the hooks do the rest: they bind the new
 conversation to it, and give its briefing.
 """
 
@@ -19,7 +19,7 @@ from .....agents.hooks.binding import FOLDER, Binding, BindingFile
 from .....agents.hooks.handler import INSIDE_VARIABLE, SESSION_VARIABLE
 from .....agents.hooks.project_place import find_project
 from .....agents.hooks.recording import MAX_TEXT_CHARS
-from .....agents.hooks.session_lookup import WORKFLOW_TYPE, candidates
+from .....agents.hooks.session_lookup import WORKFLOW_TYPE, candidates, session_place
 from .....agents.programs import claude_code, codex, gemini, opencode
 from .....agents.programs.agent_process import is_running
 from .....agents.programs.registry import AgentProgram, find_program
@@ -246,16 +246,20 @@ def take_up(cli: Cli, shortened: str, program: str | None) -> None:
     if cli.store().is_led(session_id):
         raise TakeUpRefused(session_id, named, "a runner leads the session now; wait for its end")
     start = _plan(session, program, places, version=metadata.version("agentforge-sessions"))
-    environment = {name: one for name, one in os.environ.items() if name != INSIDE_VARIABLE}
-    environment |= {
-        SESSION_VARIABLE: session_id,
-        BASE_VARIABLE: str(cli.store().base_path.absolute()),
-    }
+    unnamed = {SESSION_VARIABLE, INSIDE_VARIABLE}
+    environment = {name: one for name, one in os.environ.items() if name not in unnamed}
     if (store := cli.named_store()) is not None:
         environment[STORE_VARIABLE] = store
-    prospect = session_prospect(start.folder, environment)
-    if prospect.advice is not None:
+    base = str(cli.store().base_path.absolute())
+    named_so = {**environment, SESSION_VARIABLE: session_id, BASE_VARIABLE: base}
+    prospect, project = session_prospect(start.folder, named_so), find_project(start.folder)
+    if prospect.advice is not None or project is None:
         raise TakeUpRefused(session_id, start.program, f"{prospect.message}. {prospect.advice}")
+    place, _ = session_place(project, environment, stores)
+    with closing(place):
+        environment |= {} if str(place.base) == base else {BASE_VARIABLE: base}
+    with project.locked(environment) as lock:
+        lock.choose(project.branch(), session_id)
     if session.state is SessionState.PAUSED:
         cli.change(session_id, lambda manager: manager.resume())
     cli.output.remark(f"{start.program} takes up {session_id} in {start.folder}")
