@@ -40,8 +40,8 @@ class FoundSession(NamedTuple):
     def owns(self, event: HookEvent, first: str) -> bool:
         """Return whether all that an unbound conversation spent belongs to the session.
 
-        So it is if the session records charges of it, or began with it or before it: what kept the
-        conversation from being bound at once was a full disk, or a folder that can't be written to.
+        So it is if the session records charges of it, or began with it or before it: a full disk,
+        or a folder that can't be written to, delayed the binding.
 
         Args:
             event: The event of the conversation.
