@@ -85,6 +85,9 @@ class MemorySnapshots:
     def work_tree(self, session_id: str) -> Path | None:
         return None
 
+    def require_branch(self, session_id: str, tags: Collection[str]) -> None:
+        pass
+
     def bring_back(self, session_id: str, snapshot: str) -> None:
         raise AssertionError("no session of these works in a person's folder")
 

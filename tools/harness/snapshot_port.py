@@ -110,6 +110,10 @@ class WorkspaceSnapshots(Protocol):
         """Return the person's own folder that an agent's session works in; None for a workspace."""
         ...
 
+    def require_branch(self, session_id: str, tags: Collection[str]) -> None:
+        """Raise if a person's own folder has another branch checked out than the tags name."""
+        ...
+
     def bring_back(self, session_id: str, snapshot: str) -> None:
         """Bring a person's own folder to a snapshot; a kill leaves some of its files changed.
 

@@ -237,17 +237,17 @@ def test_the_changed_files_are_counted_from_the_first_snapshot_to_the_last(
     project: Project, talk: Conversation, begun: str
 ) -> None:
     place = SessionPlace(project.store.base_path, None, stores)
-    assert changed_files(place, begun) == ""
+    assert changed_files(place.sessions, begun) == ""
     (project.folder / "a.txt").write_text("1\n2\n")
     turn(talk, "b/new.txt", "x\n")
     turn(talk, "a.txt", "1\nzwei\n")
-    assert changed_files(place, begun).splitlines() == [
+    assert changed_files(place.sessions, begun).splitlines() == [
         *("a.txt | modified, +1 -1", "b/new.txt | added, +1 -0"),
     ]
     for number in range(50):
         (project.folder / f"n{number}").write_text("x")
     talk.prompt()
-    lines = changed_files(place, begun).splitlines()
+    lines = changed_files(place.sessions, begun).splitlines()
     assert len(lines) == 40
     assert lines[-1] == "and 13 more files"
 

@@ -311,3 +311,16 @@ def test_a_secret_in_a_conversation_is_nowhere_in_our_files(
         assert not [path for path, data in written.items() if secret[12:50].encode() in data]
     masked = [one.head["masked"] for one in kept(project, talk, session_id)]
     assert masked == [3, 6]
+
+
+def test_a_conversation_that_goes_to_another_session_leaves_there_what_was_said_before(
+    project: Project, talk: Conversation, session_id: str
+) -> None:
+    talk.write(prompted("first task"), answered("did it"))
+    other = project.begin()
+    talk.environment["AGENTFORGE_SESSION"] = other
+    talk.prompt("second task")
+    talk.write(prompted("second task", "u2"))
+    end_turn(talk)
+    assert said(kept(project, talk, session_id)) == [("user", "first task"), ("agent", "did it")]
+    assert said(kept(project, talk, other)) == [("user", "second task")]

@@ -270,3 +270,18 @@ def test_an_agents_session_is_forked_into_a_work_tree_on_a_branch_of_its_own(
     again = agentforge("session", "fork", session_id, "--at", "2", "--branch", "try/2")
     assert again.code != 0
     assert "try/2" in again.err
+
+
+def test_files_of_one_branch_never_replace_those_of_another(
+    agentforge: CommandLine, folder: Path
+) -> None:
+    session_id = in_a_folder(agentforge, folder)
+    name = plain_git(folder, "symbolic-ref", "--short", "HEAD").stdout.decode().strip()
+    agentforge("session", "set", session_id, "--tag", f"branch:{name}")
+    plain_git(folder, "checkout", "-q", "-b", "other")
+    ended = agentforge("session", "rewind", session_id, "--to", "1", "--yes")
+    assert ended.code == 6
+    assert f"of branch:{name}, and {folder} has branch:other checked out" in ended.err
+    assert (folder / "a.txt").read_text() == "two\n"
+    plain_git(folder, "checkout", "-q", name)
+    assert agentforge("session", "rewind", session_id, "--to", "1", "--yes").code == 0

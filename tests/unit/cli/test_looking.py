@@ -5,11 +5,24 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.agents.transcripts.entries import (
+    encoded,
+    masked,
+    plan_entry,
+    stream_of,
+    text_entry,
+    tool_call,
+)
 from agentforge_sessions.base.files import FileLock, OsFileSystem
 from agentforge_sessions.entrypoints.cli.commands.session.find import OrderName
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionOrder
-from agentforge_sessions.harness.domain.history_events import PhaseFailed, PhaseSucceeded
+from agentforge_sessions.harness.domain.history_events import (
+    AgentPrompted,
+    PhaseFailed,
+    PhaseSucceeded,
+)
+from tests.support.clock import START
 from tests.unit.cli.conftest import CommandLine
 
 BUDGET_KEYS = {
@@ -461,6 +474,37 @@ def test_log_shows_as_many_of_the_last_entries_as_asked(
     assert [one["action"] for one in document["history"]] == (
         expected if expected is not None else ["session_created", "a", "b", "c"]
     )
+
+
+def test_log_shows_what_was_said_and_done_in_an_agents_conversation(
+    agentforge: CommandLine,
+) -> None:
+    manager = agentforge.begin()
+    session_id = agentforge.new_id(manager)
+    session = manager.store.load(session_id)
+    assert session is not None
+    session.add_event(AgentPrompted(program="gemini", agent_session="c1", text="x"), now=START)
+    manager.store.save(session)
+    entries = [
+        *text_entry("user", "u1", "2026-03-01T12:00:00Z", "Count\x1b[2J\nthem"),
+        *tool_call("t1", "2026-03-01T12:00:01Z", "Bash", {"command": "false"}),
+        *plan_entry("p1", "2026-03-01T12:00:02Z", [{"content": "one", "status": "completed"}]),
+    ]
+    stored = [encoded(masked(one, 1)) for one in entries]
+    manager.store.append_entries(session_id, stream_of("gemini", "c1"), stored)
+    assert agentforge("session", "log", session_id, "--transcript").out == (
+        "gemini c1: 3 entries\n"
+        "2026-03-01T12:00:00  turn 1  user\n"
+        "    Count\\x1b[2J\n"
+        "    them\n"
+        "2026-03-01T12:00:01  turn 1  tool  Bash\n"
+        "    false\n"
+        "2026-03-01T12:00:02  turn 1  plan\n"
+        "    completed: one\n"
+    )
+    document = agentforge("session", "log", session_id, "--transcript", "-n", 1, "--json").document
+    (talk,) = document["transcripts"]
+    assert [one["kind"] for one in talk["entries"]] == ["plan"]
 
 
 def test_brief_writes_the_briefing_within_its_limit(agentforge: CommandLine) -> None:

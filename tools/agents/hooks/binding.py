@@ -64,6 +64,7 @@ class Binding:
         directory: The folder in which the program was started; empty if unknown.
         process: The program's process: its id and its start time; empty if unknown.
         branch: The tag of the branch that was checked out when it was bound; empty for none.
+        begins: How far each file was read when the conversation left another session for this one.
         briefing: The last briefing, with all updates; it replaces one that a compaction removed
             from the context. None before the first.
         briefed: How the texts begin that the context has of it: a briefing, then the last update.
@@ -83,6 +84,7 @@ class Binding:
     __slots__ = (
         "base",
         "baseline",
+        "begins",
         "branch",
         "briefed",
         "briefing",
@@ -113,6 +115,8 @@ class Binding:
         self.process = [one for one in given.get("process", ()) if type(one) is int]
         self.branch = _text(given.get("branch")) or ""
         self.baseline = _count(given.get("baseline"))
+        begins = given.get("begins")
+        self.begins = dict(begins) if isinstance(begins, dict) else {}
         usage, costs = given.get("charged_usage"), counts_of(given.get("charged_costs"))
         self.charged = Charged(usage_of(usage), costs)
         self.meter = UsageMeter(given.get("meter"))
@@ -209,6 +213,8 @@ class Binding:
             self.baseline, usage = self.meter.total, self.meter.usage
             costs = self.spent(environment).price(Charged()).models
             self.charged = Charged(usage, dict(costs))
+        # What was said for another session stays there.
+        self.begins = {} if self.session_id is None else dict(self.meter.offsets)
         self.session_id, self.base, self.store = session_id, str(place.base), place.name
         self.branch, self.looked_at = branch, []
         self.stop = self.notice = self.briefing = None

@@ -284,11 +284,7 @@ class _HookCall:
         if recorded is None or session is None:
             return NOTHING, None, binding
         if failure is None:
-            from .transcripts import copy_conversation
-
-            copy_conversation(
-                event, binding, place, self._data_folder, self._environment, self._now
-            )
+            self._copy(binding, place)
         reply = self._reply_of(session, recorded, binding)
         if failure is None:
             self._recorded = recorded.changed
@@ -300,6 +296,13 @@ class _HookCall:
         elif reply == NOTHING:
             raise failure
         return reply, session, binding
+
+    def _copy(self, binding: Binding, place: SessionPlace) -> None:
+        from .transcripts import copy_conversation
+
+        copy_conversation(
+            self._event, binding, place, self._data_folder, self._environment, self._now
+        )
 
     def _bind(self, binding: Binding, found: FoundSession) -> None:
         """Bind the conversation to a session, if it is not bound to it."""
@@ -342,10 +345,11 @@ class _HookCall:
         return said
 
     def _leave(self, binding: Binding) -> None:
-        """Charge the session that the conversation leaves for what was spent until now."""
+        """Charge the session that is left for what was spent, and copy to it what was said."""
         place = self._place
         if binding.session_id is None or place is None:
             return
+        self._copy(binding, place)
         if binding.meter.total == binding.charged.usage.total:
             return
         from ...harness.errors import SessionCorrupted
@@ -467,19 +471,19 @@ class _HookCall:
 
     def _briefing(self, session: SessionContext, binding: Binding) -> str:
         from ...base.settings.privacy import read_privacy
-        from .messages import briefing_for
+        from .messages import briefing_for, known_work
         from .settings import read_briefing_shows
-        from .work_tree import changed_files
 
         assert self._place is not None  # noqa: S101 (the session came from there)
+        may_show = read_privacy(self._event.program, self._environment)
         return briefing_for(
             session,
             self._event,
             binding,
             self._program,
             shows=read_briefing_shows(self._data_folder, self._environment),
-            may_show=read_privacy(self._event.program, self._environment),
-            changed=changed_files(self._place, session.session_id),
+            may_show=may_show,
+            **known_work(self._place.sessions, session, may_show),
         )
 
 

@@ -5,12 +5,13 @@ A context has one whole briefing: a restarted conversation that has it gets what
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from ...harness.session_domain import SessionContext, SessionState
 from ...harness.views.briefing import KnownRecord, brief, most_tokens
 from ...harness.views.session_head import UnreadableSession
+from ...harness.views.work_state import NOTHING_KNOWN
 from ..ledger import Standing
 from ..programs.context_file import holds_texts
 from ..programs.hook_event import BRIEFED, SENT_ON, UPDATED, HookEvent
@@ -18,10 +19,28 @@ from ..programs.registry import AgentProgram
 from .binding import Binding
 from .recording import title_of
 
+if TYPE_CHECKING:
+    from ...harness.session_ports import LocalSessions
+
 MAX_BRIEFING_TOKENS: Final = 2_000
 MAX_BRIEFING_CHARS: Final = 9_000
 _MOST_NAMED: Final = 5
 _RESUMED: Final = "resume"
+
+
+def known_work(
+    sessions: LocalSessions, session: SessionContext, may_show: Callable[[str], bool]
+) -> dict[str, Any]:
+    """Return the state of a session's work for its briefing, without what can't be read."""
+    from ...base.errors import AgentForgeError
+    from ..transcripts.state import work_state
+    from .work_tree import changed_files
+
+    try:
+        work = work_state(sessions, session.session_id, session, may_show=may_show)
+    except AgentForgeError:  # a briefing without it is better than none
+        work = NOTHING_KNOWN
+    return {"work": work, "changed": changed_files(sessions, session.session_id)}
 
 
 def briefing_for(

@@ -47,6 +47,7 @@ def copy_conversation(
         event.program,
         event.agent_session,
         files=[*own, *binding.meter.offsets],
+        begins=binding.begins,
         entries=list(entries_of(event.parts, event.agent_session)),
     )
     try:

@@ -23,6 +23,7 @@ from .session_place import SessionPlace, Stores
 
 if TYPE_CHECKING:
     from ...harness.session_domain import SessionContext
+    from ...harness.session_ports import LocalSessions
     from ...repository.snapshots.snapshots import Snapshots
 
 _NOTE: Final = "work-tree"
@@ -171,6 +172,7 @@ def store_later(arguments: Sequence[str], stores: Stores) -> None:
     """
     from ...base.clock import utc_now
     from ...base.errors import AgentForgeError
+    from ...base.files import LockTimeout
     from .settings import read_settings
 
     data_folder, base, session_id, root = arguments
@@ -180,6 +182,8 @@ def store_later(arguments: Sequence[str], stores: Stores) -> None:
         tree = WorkTree(Path(root), place.sessions.session_directory(session_id))
         try:
             found = FilesStored(tree.store(wait_s=0.0))
+        except LockTimeout:
+            return  # another process stores them
         except (AgentForgeError, OSError) as error:
             found = FilesStored(unkept=first_sentence(error))
 
@@ -191,15 +195,15 @@ def store_later(arguments: Sequence[str], stores: Stores) -> None:
         place.close()
 
 
-def changed_files(place: SessionPlace, session_id: str) -> str:
+def changed_files(sessions: "LocalSessions", session_id: str) -> str:
     """Return which files the session's work changed so far, with counts of lines; "" if none.
 
     It compares the first snapshot with the last one; at most 40 lines.
     """
-    directory = place.sessions.session_directory(session_id)
+    directory = sessions.session_directory(session_id)
     root = noted_work_tree(directory)
-    session = None if root is None else place.sessions.load(session_id)
-    if session is None or root is None or not place.sessions.is_own(session_id):
+    session = None if root is None else sessions.load(session_id)
+    if session is None or root is None or not sessions.is_own(session_id):
         return ""
     stored = [
         entry.event.snapshot

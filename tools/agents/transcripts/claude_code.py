@@ -12,6 +12,7 @@ from typing import Any, Final
 from ..programs.meter import str_of
 from .entries import (
     TranscriptEntry,
+    added,
     as_text,
     plan_entry,
     text_entry,
@@ -114,8 +115,7 @@ def _diff_in(result: Mapping[str, Any]) -> str:
     if not path or not isinstance(hunks, list):
         return ""
     if result.get("type") == "create":
-        lines = str_of(result.get("content")).splitlines()
-        return "\n".join([f"@@ -0,0 +1,{len(lines)} @@", *(f"+{one}" for one in lines)])
+        return added(str_of(result.get("content")))
     found = []
     for hunk in hunks:
         changed = hunk.get("lines") if isinstance(hunk, Mapping) else None

@@ -14,6 +14,7 @@ from ..programs.codex import summary_in
 from ..programs.meter import object_of, str_of
 from .entries import (
     TranscriptEntry,
+    added,
     as_text,
     plan_entry,
     text_entry,
@@ -91,10 +92,11 @@ def _diff_of(change: Mapping[str, Any]) -> str:
     diff = str_of(change.get("unified_diff"))
     if diff:
         return diff
-    lines = str_of(change.get("content")).splitlines()
-    if change.get("type") == "delete":
-        return "\n".join([f"@@ -1,{len(lines)} +0,0 @@", *(f"-{one}" for one in lines)])
-    return "\n".join([f"@@ -0,0 +1,{len(lines)} @@", *(f"+{one}" for one in lines)])
+    content = str_of(change.get("content"))
+    if change.get("type") != "delete":
+        return added(content)
+    lines = content.splitlines()
+    return "\n".join([f"@@ -1,{len(lines)} +0,0 @@", *(f"-{one}" for one in lines)])
 
 
 def _usage(

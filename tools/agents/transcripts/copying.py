@@ -9,6 +9,7 @@ killed process, a lost binding or a full disk neither doubles an entry nor loses
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from ..programs.meter import UsageMeter, count_of, read_new_lines
@@ -55,12 +56,14 @@ class ConversationSource(NamedTuple):
         program: The program.
         name: The program's id of it.
         files: Its own file first, then those of its sub-agents.
+        begins: From where on each file belongs to the session, in bytes, if not from its beginning.
         entries: What the program reports itself, where it writes no files.
     """
 
     program: str
     name: str
     files: Sequence[str] = ()
+    begins: Mapping[str, object] = MappingProxyType({})
     entries: Sequence[TranscriptEntry] = ()
 
 
@@ -177,7 +180,8 @@ def _new_entries(
         for path in dict.fromkeys(conversation.files):
             name = os.path.basename(path)
             meter = UsageMeter()
-            meter.offsets[path] = offsets.get(name, 0)
+            begin = count_of(conversation.begins.get(path))
+            meter.offsets[path] = max(offsets.get(name, 0), begin)
             child = "" if path == conversation.files[0] else name.removesuffix(".jsonl")
             for line in read_new_lines(path, meter, reader.WANTED):
                 if room <= 0 or len(found) > _MOST_ENTRIES:

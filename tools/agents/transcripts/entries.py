@@ -28,6 +28,7 @@ from ..programs.meter import count_of, object_of, str_of
 MAX_BODY_BYTES: Final = 64 * 1024
 _MAX_ID_CHARS: Final = 200
 _MAX_ITEMS: Final = 100
+_MOST_HEADER_LINES: Final = 6
 _CUT: Final = "\n[… {count:,} characters are left out …]\n"
 STREAM_PREFIX: Final = "agent-"
 _MAX_STREAM_CHARS: Final = 64
@@ -125,6 +126,18 @@ def usage_entry(key: str, at: str, model: str, **counts: object) -> list[Transcr
     if not key or not any(tokens.values()):
         return []
     return [TranscriptEntry("usage", f"usage-{key}", at, {"model": model, **tokens})]
+
+
+def added(content: str) -> str:
+    """Return the diff of a file that was created."""
+    lines = content.splitlines()
+    return "\n".join([f"@@ -0,0 +1,{len(lines)} @@", *(f"+{one}" for one in lines)])
+
+
+def hunks_of(diff: str) -> str:
+    """Return a diff without the lines before its first hunk, which only name the file."""
+    before, found, hunks = diff.partition("@@")
+    return f"@@{hunks}" if found and before.count("\n") < _MOST_HEADER_LINES else diff
 
 
 def as_text(value: object) -> str:

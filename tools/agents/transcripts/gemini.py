@@ -14,6 +14,7 @@ from ..programs.meter import str_of
 from .entries import (
     TranscriptEntry,
     as_text,
+    hunks_of,
     plan_entry,
     text_entry,
     tool_call,
@@ -106,10 +107,8 @@ def _of_tool(call: Mapping[str, Any], at: str) -> Iterator[TranscriptEntry]:
         yield from plan_entry(f"{key}-plan", at, shown.get("todos"))
         diff, path = str_of(shown.get("fileDiff")), str_of(shown.get("filePath"))
         if diff and path:
-            _, found, hunks = diff.partition("\n@@")  # without the lines that only name the file
-            yield TranscriptEntry(
-                "edit", f"{key}-edit", at, {"path": path, "diff": f"@@{hunks}" if found else diff}
-            )
+            body = {"path": path, "diff": hunks_of(diff)}
+            yield TranscriptEntry("edit", f"{key}-edit", at, body)
 
 
 def _result_in(result: object) -> str:

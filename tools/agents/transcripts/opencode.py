@@ -13,6 +13,8 @@ from typing import Any, Final
 from ..programs.meter import count_of, str_of
 from .entries import (
     TranscriptEntry,
+    added,
+    hunks_of,
     plan_entry,
     text_entry,
     tool_call,
@@ -63,12 +65,19 @@ def _of_tool(part: Mapping[str, Any], key: str, at: str) -> Iterator[TranscriptE
         return
     text, code = str_of(part.get("output")), part.get("exit")
     yield from tool_result(key, at, text, exit_code=code, is_error=status == "error")
-    files = part.get("files")
+    if status == "completed":
+        yield from _edits(part, key, at)
+
+
+def _edits(part: Mapping[str, Any], key: str, at: str) -> Iterator[TranscriptEntry]:
+    files, given = part.get("files"), part.get("input")
     for number, one in enumerate(files if isinstance(files, list) else []):
         path = str_of(one.get("path")) if isinstance(one, Mapping) else ""
-        if path and str_of(one.get("diff")):
-            body = {"path": path, "diff": str_of(one["diff"])}
-            yield TranscriptEntry("edit", f"{key}-edit-{number}", at, body)
+        diff = hunks_of(str_of(one.get("diff"))) if path else ""
+        if path and not diff and part.get("tool") == "write" and isinstance(given, Mapping):
+            diff = added(str_of(given.get("content")))
+        if diff:
+            yield TranscriptEntry("edit", f"{key}-edit-{number}", at, {"path": path, "diff": diff})
 
 
 def _without_ids(todos: object) -> object:

@@ -27,7 +27,6 @@ from pydantic import Field
 
 from ...base.errors import AgentForgeError, ErrorKind
 from ...base.files import OsFileSystem, read_beneath
-from ...base.settings.privacy import read_privacy
 from ...harness import SessionManager, SessionNotFound, SessionSummary
 from .lines import MAX_MESSAGE_BYTES
 from .tool import ERROR_META_KEY, advised, described
@@ -76,7 +75,7 @@ def add_resources(server: MCPServer[Any], sessions: SessionAccess) -> None:
     @_as_protocol_errors()
     def session_briefing(session_id: str) -> str:
         """The text to read first when taking up the session."""
-        return load(session_id)[0].briefing(may_show=read_privacy(None))
+        return unobserved.briefing(session_id)[1]
 
     @server.resource(f"{ROOT}/report", mime_type="text/html")
     @_as_protocol_errors()
@@ -124,7 +123,7 @@ def add_resources(server: MCPServer[Any], sessions: SessionAccess) -> None:
         session_id: Annotated[str, Field(description="The whole id of the session.")],
     ) -> str:
         """Go on with a session where it stands."""
-        briefing = load(session_id)[0].briefing(may_show=read_privacy(None))
+        briefing = unobserved.briefing(session_id)[1]
         return (
             f"Take up the AgentForge session {session_id} and go on where it stands. Its record "
             f"follows; record what you do with the session's tools.\n\n{briefing}"

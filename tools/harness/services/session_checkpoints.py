@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from attrs import define, field
@@ -93,6 +94,18 @@ class AgentAtWork(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
     program: str
     last: str
     """When something was last heard of it."""
+
+
+class OtherBranch(HarnessError, kind=ErrorKind.REFUSED):
+    """The person's folder has another branch than the session's; nothing was changed."""
+
+    message = """session {session_id} was not taken back: its files are those of {branch}, and
+    {folder} has {present} checked out. Nothing was changed. Check out the branch of the session, or
+    fork the session at the checkpoint."""
+    session_id: str
+    branch: str
+    folder: Path
+    present: str
 
 
 @define(eq=False)
@@ -191,6 +204,7 @@ class SessionCheckpoints:
     def rewind(self, session: SessionContext, to: str | int, *, in_turn: bool) -> CheckpointEntry:
         """Restore a session and its workspace to a checkpoint; see `SessionManager.rewind`."""
         snapshots = self._require("rewind")
+        snapshots.require_branch(session.session_id, session.tags)
         if not in_turn and snapshots.work_tree(session.session_id) is not None:
             one = turn_under_way(session.history, self._clock())
             if one is not None:

@@ -19,7 +19,7 @@ from typing import Final
 
 from attrs import define, field
 
-from ...agents.hooks.project_place import branch_tag
+from ...agents.hooks.project_place import BRANCH, branch_tag
 from ...agents.hooks.work_tree import WorkTree, first_sentence, noted_work_tree
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
@@ -39,6 +39,7 @@ from ...base.identifiers import is_session_id
 from ...fleet.objects.place import DEFAULT_BYTES, trim
 from ...fleet.objects.workspace_packs import WorkspacePacks
 from ...harness.domain.history_events import WorkspacePrepared
+from ...harness.services.session_checkpoints import OtherBranch
 from ...harness.session_layout import AGENT_STATE, SNAPSHOTS, WORKSPACE
 from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import SnapshotTaken
@@ -357,6 +358,23 @@ class SessionSnapshots:
         tree.snapshots().restore(snapshot)
         self._discard(session_id, WORKSPACE)
         return branch_tag(folder)
+
+    def require_branch(self, session_id: str, tags: Collection[str]) -> None:
+        """Raise if a person's folder has another branch checked out; see the port.
+
+        Raises:
+            OtherBranch: It has.
+        """
+        tree = self.work_tree(session_id)
+        named = [one for one in tags if one.startswith(BRANCH)]
+        present = "" if tree is None else branch_tag(tree)
+        if tree is not None and named and present not in named:
+            raise OtherBranch(
+                session_id,
+                branch=" or ".join(named),
+                folder=tree,
+                present=present or "something else",
+            )
 
     def bring_back(self, session_id: str, snapshot: str) -> None:
         """Bring the session's work tree to a snapshot; see the port."""

@@ -7,6 +7,8 @@ const HOOK = "@HOOK@"
 const SERVER = ["@AGENTFORGE@", "mcp"]
 const TIMEOUT_MS = 60_000
 const GATE_TIMEOUT_MS = 900_000 // the end of a turn may run the project's own check
+const PART_CHARS = 60_000 // of a text that is passed on: its beginning and its end
+const PARTS_WAITING = 500
 const MESSAGES_READ = 200 // of a resumed conversation: fewer than the hook remembers by id
 
 // Run the hook once; the answer is {} if it prints nothing, fails or takes too long.
@@ -63,6 +65,32 @@ function questionOf(tool, args, output) {
   return { tool_name: tool, tool_input: { question: args?.question }, tool_response: { structuredContent } }
 }
 
+function cut(text) {
+  if (typeof text !== "string" || text.length <= PART_CHARS) return text
+  const half = PART_CHARS / 2
+  return `${text.slice(0, half)}\n[… ${text.length - PART_CHARS} characters are left out …]\n${text.slice(-half)}`
+}
+
+function cutAll(input) {
+  const texts = Object.entries(input ?? {}).map(([name, one]) => [name, cut(one)])
+  return JSON.stringify(input ?? {}).length <= PART_CHARS ? input : Object.fromEntries(texts)
+}
+
+// A finished part of a message as the transcript has it; undefined for any other.
+function partOf(part) {
+  const { id, type, sessionID, state, time } = part
+  const at = state?.time?.end ?? time?.end
+  if (at === undefined) return undefined
+  if (type !== "tool" && part.text) return { type, id, sessionID, at, text: cut(part.text) }
+  if (type !== "tool") return undefined
+  const { status, input, metadata } = state
+  const diffs = metadata?.files ?? [{ filePath: input?.filePath, diff: metadata?.diff }]
+  const files = diffs.map((one) => ({ path: one?.movePath ?? one?.filePath, diff: cut(one?.diff ?? one?.patch) }))
+  const output = cut(state.output ?? state.error)
+  const shown = { tool: part.tool, status, input: cutAll(input), output, exit: metadata?.exit, files }
+  return { type, id: part.callID, sessionID, at, ...shown }
+}
+
 // One conversation of a person with opencode; its subagents' sessions belong to it.
 class Conversation {
   constructor(id, directory, show) {
@@ -79,11 +107,17 @@ class Conversation {
     this.failed = false
     this.summary = undefined
     this.auto = false
+    this.parts = [] // what the next event passes on for the transcript
+  }
+
+  note(part) {
+    if (part && this.parts.length < PARTS_WAITING) this.parts.push(part)
   }
 
   // Pass events to the hook one after another, in the order in which they happened.
   tell(name, fields = {}, timeout = TIMEOUT_MS) {
-    const payload = { hook_event_name: name, session_id: this.id, cwd: this.directory, ...fields }
+    const parts = this.parts.splice(0)
+    const payload = { hook_event_name: name, session_id: this.id, cwd: this.directory, parts, ...fields }
     this.last = this.last.then(() => call(payload, timeout)).then((answer) => this.take(name, answer))
     return this.last
   }
@@ -189,9 +223,19 @@ export const AgentForge = async ({ client, directory }) => {
       if (info.summary === true) talk.summary = info.id
       if (info.role === "assistant" && info.sessionID === talk.id) talk.failed = Boolean(info.error)
       const usage = usageOf(info)
-      if (isNew(usage)) talk.tell("message.updated", { usage: [usage] })
+      if (!isNew(usage)) return
+      const { id, sessionID, modelID: model, tokens, time } = info
+      talk.note({ type: "usage", id, sessionID, at: time?.completed, model, tokens })
+      talk.tell("message.updated", { usage: [usage] })
     } else if (type === "message.part.updated" && properties.part?.type === "compaction") {
       known(properties.part.sessionID).auto = Boolean(properties.part.auto)
+    } else if (type === "message.part.updated" && properties.part?.sessionID) {
+      const talk = known(properties.part.sessionID)
+      const isSummary = properties.part.messageID === talk.summary
+      talk.note(partOf(isSummary ? { ...properties.part, type: "summary" } : properties.part))
+    } else if (type === "todo.updated" && properties.sessionID) {
+      const { sessionID, todos } = properties
+      known(sessionID).note({ type: "todos", id: `todos-${Date.now()}`, sessionID, at: Date.now(), todos })
     } else if (type === "session.compacted") {
       const talk = known(properties.sessionID)
       if (talk.id !== properties.sessionID) return
@@ -233,7 +277,10 @@ export const AgentForge = async ({ client, directory }) => {
       talk.atWork = true
       talk.failed = false
       const said = parts.filter((one) => one.type === "text" && !one.synthetic).map((one) => one.text)
-      await talk.tell("chat.message", { text: said.join("\n"), by_person: said.length > 0 })
+      const text = said.join("\n")
+      const id = parts[0]?.messageID
+      if (id && text) talk.note({ type: "user", id, sessionID, at: Date.now(), text: cut(text) })
+      await talk.tell("chat.message", { text, by_person: said.length > 0 })
     },
     "experimental.chat.system.transform": async ({ sessionID }, { system }) => {
       if (!sessionID) return

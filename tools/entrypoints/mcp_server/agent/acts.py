@@ -131,17 +131,19 @@ class Acts:
         return place, open_sessions[0]
 
     def _session(self, given: Mapping[str, Any]) -> ToolAnswer:
-        from ....agents.hooks.messages import briefing
+        from ....agents.hooks.messages import briefing, known_work
         from ....agents.hooks.settings import read_briefing_shows
         from ....base.settings.privacy import read_privacy
 
         place, session_id = self._meant(given)
         _, session = self._lead(place, session_id)
         data_folder = find_data_folder(self.folder) or self.folder
+        may_show = read_privacy(None, self.environment)
         text = briefing(
             session,
             shows=read_briefing_shows(data_folder, self.environment),
-            may_show=read_privacy(None, self.environment),
+            may_show=may_show,
+            **known_work(place.sessions, session, may_show),
         )
         return ToolAnswer(f"{_state(session)}\n\n{text}")
 
@@ -161,13 +163,16 @@ class Acts:
         return ToolAnswer(f"Recorded. {_state(session)}")
 
     def _find(self, given: Mapping[str, Any]) -> ToolAnswer:
+        from ....base.settings.privacy import read_privacy
+
         place, _ = self._place()
+        may_name = read_privacy(None, self.environment)("")  # any program may have named them
         matches = self._manager(place).search(given["words"], limit=_MOST_FOUND)
         lines = []
         for one in matches.found:
             if place.sessions.is_own(one.session_id):  # of others nothing goes to an agent
                 head, goal = one.summary.head, " ".join((one.goal or "").split())
-                name = head.title or goal[:_GOAL_CHARS]
+                name = (head.title or goal[:_GOAL_CHARS]) if may_name else ""
                 lines.append(f"{one.session_id} ({head.state.value}, {head.updated_at}): {name}")
         if matches.more:
             lines.append("There are more; further words find fewer.")

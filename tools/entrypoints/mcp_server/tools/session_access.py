@@ -18,6 +18,7 @@ from attrs import field, frozen
 from ....base.clock import Clock, utc_now
 from ....base.settings.choices import DEFAULT_PARTS
 from ....base.settings.configuration import NO_REPOSITORY, RepositoryConfiguration
+from ....base.settings.privacy import read_privacy
 from ....harness import (
     PhaseExecutor,
     SessionContext,
@@ -29,6 +30,7 @@ from ....harness.lazy import Lazy
 from ....harness.services.session_recording import despite_conflicts
 from ....harness.session_ports import LocalSessions, require_own
 from ....harness.snapshot_port import WorkspaceSnapshots
+from ....harness.views.briefing import DEFAULT_MAX_TOKENS
 from ..calls import Call, Workers
 from ..errors import InvalidArguments, OutsideProject
 from ..results import SessionStateResult
@@ -99,6 +101,22 @@ class SessionAccess:
             raise SessionNotFound(session_id, path=self.store.where)
         require_own(self.store, session_id)
         return manager, session
+
+    def briefing(
+        self, session_id: str, max_tokens: int = DEFAULT_MAX_TOKENS
+    ) -> tuple[SessionContext, str]:
+        """Return a session and its briefing, with what may go to any program.
+
+        Raises:
+            SessionNotFound: There is no session of this id.
+            SessionNotAdopted: The session is not this person's: nothing of it goes to an agent.
+        """
+        from ....agents.hooks.messages import known_work
+
+        manager, session = self.lead(session_id)
+        may_show = read_privacy(None)
+        work = known_work(self.store, session, may_show)
+        return session, manager.briefing(max_tokens, may_show=may_show, **work)
 
     async def change(
         self, call: Call, session_id: str, act: Callable[[SessionManager], _Result]

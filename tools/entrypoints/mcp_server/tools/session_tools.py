@@ -8,7 +8,6 @@ from attrs import frozen
 from pydantic import Field
 
 from ....base.result import Failure, attempt
-from ....base.settings.privacy import read_privacy
 from ....harness import SessionContext
 from ....harness.errors import SessionNotAdopted
 from ....harness.session_domain import (
@@ -208,11 +207,9 @@ class SessionTools:
         """
 
         def work() -> results.BriefingResult:
-            manager, session = self.sessions.lead(session_id)
+            session, text = self.sessions.briefing(session_id, max_tokens)
             return results.BriefingResult(
-                session_id=session.session_id,
-                state=session.state.value,
-                briefing=manager.briefing(max_tokens, may_show=read_privacy(None)),
+                session_id=session.session_id, state=session.state.value, briefing=text
             )
 
         return await self.sessions.workers.quick(work)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..... import harness
 from ...context import Cli
-from ...options import Follow, SessionId, option
+from ...options import Follow, SessionId, flag, option
 from ...output.documents import artifact_document, entry_document, session_document
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from .....agents.transcripts.entries import Stored
     from .....harness.session_ports import SessionRepository
 
 
@@ -144,13 +145,18 @@ def log(
     session_id: SessionId,
     following: Follow,
     limit: int | None = option("--limit, -n N", min=0),
+    transcript: bool = flag("--transcript"),
 ) -> None:
     """Show a session's history, the oldest entry first.
 
     Args:
         limit: Only the last N entries.
+        transcript: Instead, what was said and done in each conversation with an agent program.
     """
     manager, session = cli.load(session_id)
+    if transcript:
+        _show_transcripts(cli, manager, session, limit)
+        return
     total = len(session.history)
     begin = 0 if limit is None else max(total - limit, 0)
     if following:
@@ -165,6 +171,35 @@ def log(
 
     if not cli.output.wrote(document):
         cli.output.show(*map(render.entry_block, session.history[begin:]))
+
+
+def _show_transcripts(
+    cli: Cli, manager: harness.SessionManager, session: harness.SessionContext, limit: int | None
+) -> None:
+    from .....agents.transcripts.reading import conversations_of, lines_of, read_transcript
+
+    def last(found: list[Stored]) -> list[Stored]:
+        return found if limit is None else found[max(len(found) - limit, 0) :]
+
+    whole = session.session_id
+    talks = [
+        (*talk, last(read_transcript(manager.store, whole, *talk)))
+        for talk in conversations_of(session)
+    ]
+    shown = [
+        {
+            "program": program,
+            "agent_session": name,
+            "entries": [{**head, **body} for head, body in entries],
+        }
+        for program, name, entries in talks
+    ]
+    if cli.output.wrote({"session_id": whole, "transcripts": shown}):
+        return
+    for program, name, entries in talks:
+        cli.output.line(f"{program} {name}: {len(entries)} entries")
+        for text in lines_of(entries):
+            cli.output.lines(text)
 
 
 def _follow_log(cli: Cli, manager: harness.SessionManager, session_id: str, begin: int) -> None:
@@ -190,10 +225,11 @@ def brief(
     Args:
         max_tokens: Maximum length of the briefing.
     """
+    from .....agents.hooks.messages import known_work
     from .....harness.views.briefing import estimate_tokens
 
     manager, session = cli.load(cli.own_id(session_id))
-    text = manager.briefing(max_tokens)
+    text = manager.briefing(max_tokens, **known_work(cli.store(), session, lambda _: True))
     document = {
         "session_id": session.session_id,
         "max_tokens": max_tokens,
