@@ -8,12 +8,16 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from agentforge_sessions.agents.hooks.binding import conversations_folder
+from agentforge_sessions.agents.hooks.project_place import find_project
 from tests.support.agent_conversations import Conversation, Project, Repository
+from tests.support.person import persons_folders
 from tests.support.soak import SOAKING
 
 PROGRAM = "from agentforge_sessions.entrypoints.hook.main import main; main()"
@@ -248,3 +252,53 @@ def test_of_eight_first_prompts_at_once_one_creates_the_session(tmp_path: Path) 
         events = [entry.event for entry in repository.session(session_id).history]
         on = [one.agent_session for one in events if getattr(one, "text", "") == "and on"]
         assert sorted(on) == [talk.name for talk in talks]
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from agentforge_sessions.base.files import DirectoryLock, OsFileSystem
+with DirectoryLock(OsFileSystem(), Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("which", ["conversation", "session", "project"])
+def test_a_stopped_holder_of_a_lock_delays_a_prompt_for_a_short_time_and_loses_nothing(
+    tmp_path: Path, which: str
+) -> None:
+    repository = Repository(tmp_path / "project")
+    talk = Conversation(repository)
+    place = find_project(repository.folder)
+    assert place is not None
+    if which == "project":
+        directory = place.state(persons_folders())
+        directory.mkdir(parents=True)
+        talk.start()
+    else:
+        talk.prompt("Begin")
+        (session_id,) = repository.store.list_sessions()
+        conversations = conversations_folder(place.identity, persons_folders())
+        conversation = conversations / "claude-code" / talk.name
+        directory = repository.store.session_path(session_id).parent
+        directory = conversation if which == "conversation" else directory
+    with subprocess.Popen([sys.executable, "-c", HOLDER, directory], stdout=subprocess.PIPE) as one:
+        try:
+            assert one.stdout is not None
+            assert one.stdout.readline() == b"held\n"
+            one.send_signal(signal.SIGSTOP)
+            prompt = json.dumps(talk.payload("UserPromptSubmit", prompt="Count the words")).encode()
+            began = time.monotonic()
+            code, out, err = run_hook(prompt, "claude-code")
+            took_s = time.monotonic() - began
+        finally:
+            one.kill()
+    assert (code, out, err) == (0, b"", b"")
+    assert took_s < 20, "it waits for two seconds, and a busy machine for some more"
+    talk.use_tool()
+    (session_id,) = repository.store.list_sessions()
+    said = [
+        one.data["text"] for one in repository.session(session_id).history if "prompt" in one.action
+    ]
+    assert said[-1:] == ["Count the words"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agentforge_sessions.agents.hooks.binding import conversations_folder
-from agentforge_sessions.agents.hooks.handler import handle
+from agentforge_sessions.agents.hooks.handler import MOST_WAIT_S, handle
 from agentforge_sessions.fleet import stores
 from agentforge_sessions.harness import SessionStore
 from agentforge_sessions.harness.store.sessions_place import sessions_directory
@@ -75,6 +75,7 @@ class Conversation:
         self.name = name
         self.transcript = project.folder.parent / "transcripts" / f"{name}.jsonl"
         self.environment: dict[str, str] = {}
+        self.patience_s = MOST_WAIT_S
         self._messages = 0
 
     def hook(self, event: str, **fields: Any) -> dict[str, Any]:
@@ -87,6 +88,7 @@ class Conversation:
             {**persons_folders(), **self.environment},
             stores=stores,
             clock=self.project.clock,
+            patience_s=self.patience_s,
         )
         return json.loads(json.dumps(found)) if found is not None else {}
 

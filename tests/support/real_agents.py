@@ -109,9 +109,12 @@ class Workplace(SessionsInUse):
         """Put our pieces into a program's folders in this home, with a server that is none."""
         places = Places(self.home, self.project, {})
         commands = Commands(hook, Path("/bin/false"), "1.0")
-        for path, content in PIECES[name](places, Scope.USER, commands).files.items():
+        pieces = PIECES[name](places, Scope.USER, commands)
+        for path, content in pieces.files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
+        for path, block in pieces.blocks.items():
+            path.write_text(path.read_text() + block)
 
     def configure_opencode(self, *, context: int = 200_000) -> None:
         """Name the model in the home of opencode, beside what its plugins are typed by."""

@@ -7,7 +7,7 @@ follows the sessions, which record each charge themselves: a write that is lost 
 the session's next one.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 import errno
 import os
@@ -47,11 +47,11 @@ class Amount(NamedTuple):
     tokens: int = 0
     micro_usd: int = 0
 
-    def plus(self, other: Amount) -> Amount:
+    def plus(self, other: "Amount") -> "Amount":
         """Return both together."""
         return Amount(self.tokens + other.tokens, self.micro_usd + other.micro_usd)
 
-    def minus(self, other: Amount) -> Amount:
+    def minus(self, other: "Amount") -> "Amount":
         """Return the difference."""
         return Amount(self.tokens - other.tokens, self.micro_usd - other.micro_usd)
 
@@ -111,7 +111,7 @@ class Standing(NamedTuple):
 
 
 @contextmanager
-def opened(environment: Mapping[str, str]) -> Iterator[Ledger]:
+def opened(environment: Mapping[str, str]) -> "Iterator[Ledger]":
     """Open the ledger for the block; its file is created if it is missing.
 
     Raises:
@@ -132,7 +132,7 @@ def opened(environment: Mapping[str, str]) -> Iterator[Ledger]:
 class Ledger:
     """What is spent, on disk."""
 
-    def __init__(self, base: sqlite3.Connection) -> None:
+    def __init__(self, base: "sqlite3.Connection") -> None:
         self._base = base
 
     def recorded(self, payer: Payer) -> Amount | None:

@@ -34,11 +34,13 @@ class Desk:
     Attributes:
         checkout: The repository.
         environment: What the program is started with.
+        prefix: What its command line begins with.
         agents: How many agents were scripted.
     """
 
     checkout: Path
     environment: dict[str, str]
+    prefix: Sequence[str] = field(default=(), kw_only=True)
     agents: int = field(default=0, init=False)
 
     @property
@@ -83,7 +85,7 @@ class Desk:
         """Start `agentforge do`, with pipes; a process group of its own."""
         with usual_signals():
             return subprocess.Popen(
-                [PROGRAM, "do", *map(str, arguments)],
+                [*self.prefix, PROGRAM, "do", *map(str, arguments)],
                 cwd=folder or self.checkout,
                 env=self.environment,
                 stdin=subprocess.DEVNULL,

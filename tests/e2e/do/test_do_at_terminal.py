@@ -14,7 +14,7 @@ from tests.support.agent_commands import put_command
 from tests.support.own_project import require_jail
 
 CHECKED = ("--check", "sh check.sh")
-APPLY = "[k]eep for later:"
+APPLY = "[n]ot now, [d]iff:"
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
@@ -30,8 +30,7 @@ def keys(text: str) -> Callable[[int], None]:
     [
         ("y\n", True, "Applied 1 path"),
         ("n\n", False, "agentforge apply session_"),
-        ("k\n", False, "agentforge apply session_"),
-        ("what\nd\ny\n", True, "+better"),
+        ("keep\nd\ny\n", True, "+better"),
     ],
 )
 def test_the_result_is_shown_and_the_person_decides(
@@ -49,8 +48,8 @@ def test_the_result_is_shown_and_the_person_decides(
     )
 
 
-def test_what_was_kept_is_asked_for_again(desk: Desk) -> None:
-    desk.do("x", "--agent", desk.agent(GOOD), *CHECKED)
+def test_what_was_not_applied_is_asked_for_again(desk: Desk) -> None:
+    desk.at_terminal("x", "--agent", desk.agent(GOOD), *CHECKED, when=APPLY, do=keys("n\n"))
     done = desk.at_terminal("--continue", when=APPLY, do=keys("y\n"))
     assert done.code == 0
     assert (desk.checkout / "work.txt").read_text() == "better\ndone\n"

@@ -10,16 +10,14 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from attrs import evolve, frozen
+from attrs import define, frozen
 
-from agentforge_sessions.base.data_folder import project_folder
-from agentforge_sessions.harness import SessionStore
+from tests.e2e.do.conftest import Desk
 from tests.support.descriptors import held_below
 from tests.support.own_project import require_jail
 from tests.support.promptness import wait_until
@@ -30,7 +28,6 @@ from tests.support.soak import SOAKING
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(900)]
 
-PROGRAM: Final = Path(sys.executable).with_name("agentforge")
 ADD: Final = "echo more >> work.txt"
 CHECK: Final = 'test "$(grep -c more work.txt)" = 2\n'
 RESULTS: Final = ("tool_result", "function_call_output", "functionResponse")
@@ -98,27 +95,12 @@ class OneCommand(Script):
         return self._call if request.get("tools") and not has_result else {"text": "It is done."}
 
 
-@frozen
-class Desk:
-    """A person's repository, and the program in it, with a model in a network of its own."""
+@define(kw_only=True)
+class RealDesk(Desk):
+    """A desk with a real program, and a model in a network of its own."""
 
-    checkout: Path
     adapter: Adapter
     model: ScriptedModel
-    environment: Mapping[str, str]
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start `agentforge do`; a process group of its own."""
-        return subprocess.Popen(
-            [*self.model.network.prefix, str(PROGRAM), "--json", "do", *arguments],
-            cwd=self.checkout,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
 
     def kill(self, process: subprocess.Popen[str], *, when: Callable[[], bool]) -> None:
         """Kill a process, and what runs of it, at a moment before its end."""
@@ -138,16 +120,13 @@ class Desk:
 
     @property
     def recorded(self) -> int:
-        """How many entries the history of the only session has."""
-        folder = project_folder(self.checkout, self.environment)
-        assert folder is not None
-        store = SessionStore(folder / "sessions")
-        found = [store.load(one) for one in store.list_sessions()]
+        """How many entries the history of the only session has; 0 before it is there."""
+        found = [self.store.load(one) for one in self.store.list_sessions()]
         return sum(len(one.history) for one in found if one is not None)
 
 
 @pytest.fixture(params=list(ADAPTERS))
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealDesk]:
     require_jail()
     adapter = ADAPTERS[request.param]
     folder = program(request.param).parent
@@ -159,16 +138,17 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
             **adapter.variables(f"http://127.0.0.1:{model.port}"),
             "PATH": f"{folder}:{os.environ['PATH']}",
         }
-        yield Desk(checkout, adapter, model, environment)
+        prefix = model.network.prefix
+        yield RealDesk(checkout, environment, prefix=prefix, adapter=adapter, model=model)
     assert held_below(tmp_path) == [], "a store that is looked at again and again holds nothing"
 
 
-def asked(desk: Desk) -> int:
+def asked(desk: RealDesk) -> int:
     """How often the model was asked."""
     return len(desk.model.requests)
 
 
-def recorded(desk: Desk) -> int:
+def recorded(desk: RealDesk) -> int:
     """How many entries the session's history has."""
     return desk.recorded
 
@@ -180,14 +160,14 @@ MOMENTS: Final = [[one] for one in ALL] if SOAKING else [[ALL[0], ALL[6]]]
 
 @pytest.mark.parametrize("moments", MOMENTS)
 def test_a_task_killed_at_any_moment_is_continued_and_applied(
-    desk: Desk, moments: list[tuple[Callable[[Desk], int], int]]
+    desk: RealDesk, moments: list[tuple[Callable[[RealDesk], int], int]]
 ) -> None:
     words = ["Add a line.", "--agent", desk.adapter.agent, "--check", "sh check.sh"]
     for happened, count in moments:
-        desk.kill(desk.start(*words), when=lambda at=happened, least=count: at(desk) >= least)
+        desk.kill(desk.started(*words), when=lambda at=happened, least=count: at(desk) >= least)
         words = ["--continue"]
     assert plain_git(desk.checkout, "status", "--porcelain", "--ignored").stdout == b""
-    document = desk.end(desk.start("--continue", "--yes"))
+    document = desk.end(desk.started("--continue", "--yes", "--json"))
     assert document["state"] == "completed"
     assert document["token_budget"]["tokens_used"] >= 2_020
     assert (desk.checkout / "work.txt").read_text() == "begun\nmore\nmore\n"
@@ -218,15 +198,23 @@ LOGINS: Final[Mapping[str, tuple[str, str, Mapping[str, Any]]]] = {
 
 
 @pytest.mark.parametrize("desk", list(LOGINS), indirect=True)
-def test_a_program_that_a_file_in_the_home_logs_in_does_a_task(desk: Desk, tmp_path: Path) -> None:
+def test_a_program_that_a_file_in_the_home_logs_in_does_a_task(
+    desk: RealDesk, tmp_path: Path
+) -> None:
     variable, path, login = LOGINS[desk.adapter.agent.partition(":")[0]]
-    desk = evolve(
-        desk, environment={name: v for name, v in desk.environment.items() if name != variable}
-    )
+    del desk.environment[variable]
     (tmp_path / path).parent.mkdir()
     (tmp_path / path).write_text(json.dumps(login))
-    words = ("Add a line.", "--agent", desk.adapter.agent, "--check", "sh check.sh", "--yes")
-    assert desk.end(desk.start(*words))["state"] == "completed"
+    words = (
+        "Add a line.",
+        "--agent",
+        desk.adapter.agent,
+        "--check",
+        "sh check.sh",
+        "--yes",
+        "--json",
+    )
+    assert desk.end(desk.started(*words))["state"] == "completed"
     assert (desk.checkout / "work.txt").read_text() == "begun\nmore\nmore\n"
     assert json.loads((tmp_path / path).read_text()) == login
     assert [one.name for one in (tmp_path / path).parent.iterdir()] == [(tmp_path / path).name]

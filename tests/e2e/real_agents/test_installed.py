@@ -244,9 +244,11 @@ def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes
     (place.configure_gemini if is_gemini else place.configure_opencode)()
     before = _files(place.home)
     agentforge(place, "install", name)
-    if is_gemini:  # in `-p` no command is seen behind a briefing
+    if is_gemini:  # in `-p` no command is seen behind a briefing; the prompt begins the session
         place.gemini("/agentforge:budget")
-    session_id = place.begin(goal="Count")
+        (session_id,) = place.store.list_sessions()
+    else:
+        session_id = place.begin(goal="Count")
     prefix = "mcp_agentforge_" if is_gemini else "agentforge_"
     tools = [
         {"name": f"{prefix}checkpoint", "input": {"note": "Bytes, not words."}},

@@ -408,7 +408,8 @@ def test_the_plugin_names_the_commands_by_absolute_paths(machine: Machine) -> No
     hooks = json.loads((root / "hooks/hooks.json").read_text())["hooks"]
     assert set(hooks) >= {"SessionStart", "PreToolUse", "Stop", "PreCompact"}
     command = hooks["Stop"][0]["hooks"][0]["command"]
-    assert command == f"'{machine.commands.hook}' claude-code"
+    guard, run = command.removesuffix(" || true").split(" && ")
+    assert run == f"sh {guard.removeprefix('test -r ')} '{machine.commands.hook}' claude-code"
     server = json.loads((root / ".mcp.json").read_text())["mcpServers"]["agentforge"]
     assert server["command"] == str(machine.commands.agentforge)
     assert json.loads((root / ".claude-plugin/plugin.json").read_text())["version"] == "1.2.3"

@@ -39,7 +39,7 @@ class Person:
         """Install into a program; return the command of the hook as it stands there."""
         assert self._agentforge("install", program).code == 0
         text = (self.home / ".codex" / "config.toml").read_text() if program == "codex" else ""
-        found = re.search(r'^command = "(.* codex)"$', text, re.MULTILINE)
+        found = re.search(r'^command = "(.* codex \|\| true)"$', text, re.MULTILINE)
         return found[1] if found else ""
 
     def configure(self, text: str) -> None:

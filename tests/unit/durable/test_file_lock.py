@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files import DirectoryLock, LockTimeout, OsFileSystem, WriteError
+from agentforge_sessions.base.files.file_lock import patient_for
 from tests.support.clock import SleptClock
 from tests.support.filesystem import FaultyFileSystem
 
@@ -139,3 +140,25 @@ def test_releasing_twice_does_no_harm(tmp_path: Path) -> None:
     lock.release()
     lock.release()
     assert lock.fd == -1
+
+
+def test_all_waits_of_a_block_together_take_as_long_as_it_may_wait(tmp_path: Path) -> None:
+    fs, clock = OsFileSystem(), SleptClock()
+    one, other = tmp_path / "one", tmp_path / "other"
+
+    def wait(path: Path, *, timeout_s: float = 10.0) -> float:
+        before = clock.now
+        with pytest.raises(LockTimeout):
+            DirectoryLock(
+                fs, path, timeout_s=timeout_s, monotonic=clock.monotonic, sleep=clock.sleep
+            ).acquire()
+        return clock.now - before
+
+    for path in (one, other):
+        path.mkdir()
+    with DirectoryLock(fs, one), DirectoryLock(fs, other):
+        with patient_for(2.0):
+            assert 1.0 <= wait(one, timeout_s=1.0) < 1.1
+            assert 0.9 <= wait(other) < 1.1
+            assert wait(one) == 0
+        assert wait(one) >= 10.0

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -29,7 +30,7 @@ from ...base.files import (
     read_regular_file,
     replace_file,
 )
-from ...base.files.atomic_file import random_token
+from ...base.files.atomic_file import AtomicFileWriter, random_token
 from ...base.identifiers import is_session_id, is_workspace_name
 from ...base.settings.spending import read_spending
 from ..programs.hook_event import HookEvent, Moment, Spent
@@ -41,6 +42,9 @@ from .session_place import SessionPlace
 FOLDER: Final = "conversations"
 FILE: Final = "binding.json"
 LOCK_TIMEOUT_S: Final = 20.0
+_ASIDE: Final = "unrecorded"
+_MOST_ASIDE: Final = 500
+"""How many calls of a conversation may be put aside."""
 _MAX_BYTES: Final = 1024 * 1024
 _THOROUGH: Final = frozenset(
     {
@@ -307,6 +311,31 @@ class BindingFile:
         assert self._lock is not None  # noqa: S101 (the caller holds it)
         data = json.dumps(binding.as_json(), ensure_ascii=True).encode()
         replace_file(self._fs, self._lock.fd, FILE, [data], path=self.path, token=random_token)
+
+    def put_aside(self, payload: Mapping[str, Any]) -> bool:
+        """Store the input of a call that could not be recorded; return whether there was room.
+
+        It needs no lock. The next call that has the lock records it.
+
+        Raises:
+            WriteError: It could not be stored.
+            OSError: Likewise.
+        """
+        folder, data = self.directory / _ASIDE, json.dumps(payload).encode()
+        os.makedirs(folder, 0o700, exist_ok=True)
+        if len(data) > _MAX_BYTES or len(os.listdir(folder)) >= _MOST_ASIDE:
+            return False
+        with AtomicFileWriter(folder / f"{time.time_ns():020d}-{random_token()}") as file:
+            file.write(data)
+        return True
+
+    def put_aside_before(self) -> list[Path]:
+        """Return the files of earlier calls that could not be recorded, the oldest first."""
+        folder = self.directory / _ASIDE
+        try:
+            return sorted(folder / one for one in os.listdir(folder) if one[:1].isdigit())
+        except OSError:
+            return []
 
     def release(self) -> None:
         """Release the lock."""

@@ -2,13 +2,15 @@
 
     look        without a lock: if nothing is new, give the last answer again
     lock        the conversation's directory; hooks of one conversation run one after another
+    catch up    with what earlier calls could not record in time
     read        the usage that the program wrote since
     record      in the session, in one save, merged with concurrent saves
     answer      the briefing, a warning, a stop, or nothing
 
-The entry point writes errors to standard error, and the agent's turn goes on. Only a spent budget
-stops it, even if that could not be saved. Modules that need the session are loaded only if there is
-something new.
+All waits for locks together take `MOST_WAIT_S` at most; then the input is put aside for the next
+call. The entry point writes errors to standard error, and the agent's turn goes on. Only a spent
+budget stops it, even if that could not be saved. Modules that need the session are loaded only if
+there is something new.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
-from ...base.files import WriteError
+from ...base.files import LockTimeout, WriteError
+from ...base.files.file_lock import patient_for
 from ..programs.hook_event import NOTHING, HookEvent, HookReply, Moment, text_of
+from ..programs.meter import object_of
 from ..programs.registry import AgentProgram, find_program
 from .binding import Binding, BindingFile, conversations_folder, digest_of
 from .project_place import ProjectPlace, find_project
@@ -48,6 +52,10 @@ _IN_TOOL_USE: Final = frozenset(
 _SEEN: Final = frozenset({Moment.STARTED, Moment.PROMPTED})
 """The moments at which a person looks at what the program shows."""
 
+MOST_WAIT_S: Final = 2.0
+"""How long one call may wait for locks, whose holder may be stopped, in seconds."""
+_PUT_ASIDE: Final = frozenset({Moment.PROMPTED, Moment.TURN_ENDED, Moment.COMPACTED})
+"""The moments whose text the program's files may not have."""
 _FILES_STORED: Final = frozenset(
     {Moment.PROMPTED, Moment.BEFORE_COMPACTION, Moment.TURN_ENDED, Moment.ENDED}
 )
@@ -61,6 +69,7 @@ def handle(
     stores: Stores,
     clock: Clock = utc_now,
     start: Start | None = None,
+    patience_s: float = MOST_WAIT_S,
 ) -> dict[str, Any] | None:
     """Handle one call of the hook.
 
@@ -71,6 +80,7 @@ def handle(
         stores: Opens the sessions, in files or a database.
         clock: The time.
         start: Starts the program that notifies receivers of events; a detached one if None.
+        patience_s: How long to wait for locks at most, all together, in seconds.
 
     Returns:
         The hook's output, or None for none.
@@ -83,21 +93,28 @@ def handle(
     program = find_program(program_name)
     if program is None or environment.get(INSIDE_VARIABLE):
         return None
-    event = _with_question(program.event_of(payload), payload)
+    event = program.event_of(payload)
     folder = None if event is None else _project_folder(event, environment)
     project = None if folder is None else find_project(folder)
     if event is None or project is None:
         return None
+    event = _with_question(event, payload)
     call = _HookCall(program, event, project, environment, stores, clock, start)
     said = [_said_of_trust(event, project.data_folder, environment)]
     try:
-        reply = call.reply()
+        reply = call.reply(patience_s)
         call.tell()
+        if call.failure is not None:
+            call.put_aside(payload)
     except AgentForgeError as error:
-        if event.moment not in _SEEN or event.by_subagent or not event.by_person:
+        is_aside = isinstance(error, WriteError) and call.put_aside(payload)
+        if isinstance(error, LockTimeout) and (is_aside or event.moment in _IN_TOOL_USE):
+            reply = call.last_answer()
+        elif event.moment not in _SEEN or event.by_subagent or not event.by_person:
             raise
-        reply = NOTHING
-        said.append(f"AgentForge: this is not recorded: {error}")
+        else:
+            reply = NOTHING
+            said.append(f"AgentForge: this is not recorded: {error}")
     finally:
         call.close()
     answer = None if reply == NOTHING else program.answer_of(event, reply)
@@ -124,15 +141,20 @@ def _said_of_trust(
     return f"AgentForge: {ignored(left_out, data_folder / 'config.toml')}"
 
 
-def _with_question(event: HookEvent | None, payload: Mapping[str, Any]) -> HookEvent | None:
+def _with_question(event: HookEvent, payload: Mapping[str, Any]) -> HookEvent:
     """Return the event with what a call of our tool that asks a person reports."""
-    if event is None or event.moment is not Moment.AFTER_TOOL:
+    if event.moment is not Moment.AFTER_TOOL:
         return event
     if not text_of(payload, "tool_name").endswith("_ask"):
         return event
     from ..programs.question_calls import question_of  # few calls ask
 
     return event._replace(question=question_of(payload))
+
+
+def _has_content(event: HookEvent) -> bool:
+    """Return whether an event reports what its session has to record."""
+    return bool(event.edited or event.usage or event.question)
 
 
 def _project_folder(event: HookEvent, environment: Mapping[str, str]) -> Path | None:
@@ -165,15 +187,17 @@ class _HookCall:
         self._place: SessionPlace | None = None
         self._opened = self._recorded = self._stopped = self._moved = False
         self.said = ""
+        self.failure: WriteError | None = None
         self._now = clock()
         self._conversations = conversations_folder(project.identity, environment)
         self._file = BindingFile(self._conversations, event.program, event.agent_session)
         self._takes_context = program.takes_context(event)
 
-    def reply(self) -> HookReply:
-        """Return the answer for the agent."""
+    def reply(self, patience_s: float) -> HookReply:
+        """Return the answer for the agent; wait for locks for `patience_s` seconds at most."""
         event = self._event
-        if event.moment in _IN_TOOL_USE and not (event.edited or event.usage or event.question):
+        has_content = _has_content(event) or bool(self._file.put_aside_before())
+        if event.moment in _IN_TOOL_USE and not has_content:
             binding = self._file.read()
             if binding.session_id is None and not self._environment.get(SESSION_VARIABLE):
                 return NOTHING
@@ -181,11 +205,8 @@ class _HookCall:
             current = place is not None and binding.is_current(event, place)
             if current and not (binding.notice and self._takes_context):
                 return HookReply(stop=binding.stop, context=_missing_briefing(event, binding))
-        self._file.lock()
-        try:
-            reply, session, binding = self._record()
-        finally:
-            self._file.release()
+        with patient_for(patience_s):
+            reply, session, binding = self._record_locked()
         if event.moment is Moment.TURN_ENDED and session is not None and binding.stop is None:
             from .turn_gate import judge_turn
 
@@ -194,6 +215,49 @@ class _HookCall:
                 event, self._place.sessions, session, self._data_folder, self._environment
             )
         return reply
+
+    def put_aside(self, payload: Mapping[str, Any]) -> bool:
+        """Store the input for the next call, if it has what only this call knows."""
+        event = self._event
+        if not (_has_content(event) or (event.moment in _PUT_ASIDE and event.by_person)):
+            return False
+        try:
+            return self._file.put_aside(payload)
+        except (WriteError, OSError):
+            return False
+
+    def last_answer(self) -> HookReply:
+        """Return the answer by the last look at the session, without a lock."""
+        stop = self._file.read().stop
+        if self._event.moment is Moment.PROMPTED:
+            return HookReply(refuse=stop)
+        return HookReply(stop=stop)
+
+    def _record_locked(self) -> tuple[HookReply, SessionContext | None, Binding]:
+        """Record what earlier calls put aside, and the event, under the conversation's lock."""
+        self._file.lock()
+        try:
+            for path in self._file.put_aside_before():
+                self._catch_up(path)
+            return self._record()
+        finally:
+            self._file.release()
+
+    def _catch_up(self, path: Path) -> None:
+        """Record what an earlier call put aside; the file stays until that is saved."""
+        payload = object_of(path.read_bytes())
+        event = None if payload is None else self._program.event_of(payload)
+        if payload is not None and event is not None:
+            given = (self._project, self._environment, self._stores, lambda: self._now, self._start)
+            earlier = _HookCall(self._program, _with_question(event, payload), *given)
+            earlier._file, earlier._takes_context = self._file, False  # nobody reads its answer
+            try:
+                earlier._record()
+            finally:
+                earlier.close()
+            if earlier.failure is not None:
+                raise earlier.failure
+        path.unlink()
 
     def _bound(self, binding: Binding) -> SessionPlace | None:
         """Return where the conversation's session is, if it is bound to one."""
@@ -238,7 +302,7 @@ class _HookCall:
             self._place.close()
 
     def _record(self) -> tuple[HookReply, SessionContext | None, Binding]:
-        """Record the event under the conversation's lock."""
+        """Record the event; the conversation's lock is held."""
         from ...harness.domain.session_states import SessionState
         from .session_lookup import NoSession, find_session
 
@@ -280,13 +344,13 @@ class _HookCall:
             )
         if binding.finds_compaction(event):
             self._event = event = event._replace(moment=Moment.COMPACTION_FOUND)
-        recorded, session, failure = self._change(binding, place)
+        recorded, session, self.failure = self._change(binding, place)
         if recorded is None or session is None:
             return NOTHING, None, binding
-        if failure is None:
+        if self.failure is None:
             self._copy(binding, place)
         reply = self._reply_of(session, recorded, binding)
-        if failure is None:
+        if self.failure is None:
             self._recorded = recorded.changed
             self._stopped = session.state is not SessionState.ACTIVE
             binding.charged = recorded.charged
@@ -294,7 +358,7 @@ class _HookCall:
             with suppress(WriteError):  # without the file, the next call reads it all again
                 self._file.write(binding)
         elif reply == NOTHING:
-            raise failure
+            raise self.failure
         return reply, session, binding
 
     def _copy(self, binding: Binding, place: SessionPlace) -> None:

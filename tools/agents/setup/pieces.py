@@ -22,6 +22,8 @@ _START_TIMEOUT_S: Final = 120
 """How long the server may take to start: a fraction of a second, more on a busy machine."""
 _ANSWER_TIMEOUT_S: Final = 3600
 """How long a person may take to answer; Codex's own default ends a tool after a minute."""
+_GUARD: Final = Path(__file__).with_name("hook.sh")
+"""The script that calls the hook only where it may have something to do."""
 
 
 class Commands(NamedTuple):
@@ -138,7 +140,7 @@ def _gemini_hooks(hook: Path) -> dict[str, list[object]]:
 
     Any exit code but 0 and 1 blocks the turn there, even that of a missing command.
     """
-    command = _silent_without(hook, gemini.NAME)
+    command = hook_line(hook, gemini.NAME)
     return {
         event: [{"hooks": [{"type": "command", "command": command, "timeout": timeout * 1_000}]}]
         for event in gemini.EVENTS
@@ -149,7 +151,7 @@ def _gemini_hooks(hook: Path) -> dict[str, list[object]]:
 def _gemini_command(content: bytes) -> bytes:
     """Return a command of the plugin in Gemini CLI's form."""
     _, head, prompt = content.decode().split("---\n", 2)
-    description = head.partition("description:")[2].strip()
+    description = head.partition("description:")[2].partition("\n")[0].strip()
     prompt = prompt.strip().replace("$ARGUMENTS", "{{args}}")
     named = {"description": description, "prompt": prompt}
     return "".join(f"{name} = {json.dumps(text)}\n" for name, text in named.items()).encode()
@@ -184,6 +186,8 @@ def plugin_files(commands: Commands, folder: str = "plugin") -> dict[str, bytes]
             text = text.replace("@VERSION@", _inside_json(commands.version))
             text = text.replace("@AGENTFORGE@", _inside_json(str(commands.agentforge)))
             text = text.replace("@HOOK@", _inside_json(str(commands.hook)))
+            guard = str(_GUARD) if commands.hook.is_absolute() else ""
+            text = text.replace("@GUARD@", _inside_json(guard))
         found[name] = text.encode()
     return found
 
@@ -225,19 +229,14 @@ def _codex_block(commands: Commands) -> str:
 
 
 def hook_line(hook: Path, program: str) -> str:
-    """Return the shell command line by which a program calls our hook.
+    """Return the shell command line by which a program calls our hook; silent if the hook is gone.
 
-    A hook named without its path comes from a project's files; without this package it is silent.
+    A hook named by its path is called through `hook.sh`, which is of this package and never of a
+    project. A hook named without its path comes from a project's files.
     """
-    return (
-        f"{shlex.quote(str(hook))} {program}"
-        if hook.is_absolute()
-        else _silent_without(hook, program)
-    )
-
-
-def _silent_without(hook: Path, program: str) -> str:
-    word = shlex.quote(str(hook))
+    word, guard = shlex.quote(str(hook)), shlex.quote(str(_GUARD))
+    if hook.is_absolute():
+        return f"test -r {guard} && sh {guard} {word} {program} || true"
     return f"command -v {word} >/dev/null && {word} {program} || true"
 
 

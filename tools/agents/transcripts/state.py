@@ -1,6 +1,6 @@
 """Where the work stands: folded from the session's history and the ends of its transcripts."""
 
-from __future__ import annotations
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 import re
 from collections.abc import Callable, Iterator
@@ -58,9 +58,9 @@ class _Said(NamedTuple):
 
 
 def work_state(
-    sessions: LocalSessions,
+    sessions: "LocalSessions",
     session_id: str,
-    session: SessionContext | None = None,
+    session: "SessionContext | None" = None,
     *,
     may_show: Callable[[str], bool] = lambda _: True,
 ) -> WorkState:
@@ -101,7 +101,7 @@ def work_state(
     )
 
 
-def _conversations(session: SessionContext) -> list[tuple[str, str]]:
+def _conversations(session: "SessionContext") -> list[tuple[str, str]]:
     """Return the conversations, the last one in which something was asked or answered first."""
     found = dict.fromkeys(
         (event.program, event.agent_session)
@@ -113,7 +113,7 @@ def _conversations(session: SessionContext) -> list[tuple[str, str]]:
 
 
 def _read(
-    sessions: LocalSessions, session_id: str, program: str, conversation: str
+    sessions: "LocalSessions", session_id: str, program: str, conversation: str
 ) -> Iterator[_Said]:
     """Yield the last entries of a conversation's own that matter here, oldest first."""
     stream = stream_of(program, conversation)
@@ -133,7 +133,7 @@ def _read(
         yield _Said(kind, program, object_of(body) or {})
 
 
-def _instructions(session: SessionContext, programs: set[str]) -> tuple[str, ...]:
+def _instructions(session: "SessionContext", programs: set[str]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for entry in session.history:
         event = entry.event if entry.event_type is AgentPrompted else None
@@ -149,7 +149,7 @@ def _sentences(text: str, words: re.Pattern[str]) -> list[str]:
     return [one[:_MOST_CHARS] for one in said if words.search(one)]
 
 
-def _unfinished(session: SessionContext, talks: list[tuple[str, str]]) -> str:
+def _unfinished(session: "SessionContext", talks: list[tuple[str, str]]) -> str:
     """Return the last prompt of the last conversation if its turn is open, or failed the gate."""
     judged, failed = {AgentPrompted, AgentTurnEnded, AgentGateJudged}, False
     for entry in reversed(session.history):

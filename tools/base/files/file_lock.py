@@ -11,8 +11,9 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -57,10 +58,30 @@ def has_name(fs: FileSystem, fd: int, name: str, *, dir_fd: int | None = None) -
     return os.path.samestat(fs.fstat(fd), fs.stat(name, dir_fd=dir_fd))
 
 
+_left_s: ContextVar[list[float] | None] = ContextVar("agentforge_patience", default=None)
+
+
+@contextmanager
+def patient_for(seconds: float) -> Iterator[None]:
+    """Let all waits for locks in the block take at most so many seconds together.
+
+    A holder that is stopped, and so releases nothing, then delays the block no longer than that.
+    """
+    former = _left_s.set([seconds])
+    try:
+        yield
+    finally:
+        _left_s.reset(former)
+
+
 class Patience:
     """The pauses between attempts, each twice as long as the last, up to a total limit.
 
-    The time starts with the first pause: success at the first attempt needs no clock.
+    The time starts with the first pause: success at the first attempt needs no clock. Within
+    `patient_for` its limit counts, too.
+
+    Attributes:
+        timeout_s: The limit of all pauses together, in seconds.
     """
 
     def __init__(
@@ -81,18 +102,24 @@ class Patience:
             first_s: The first pause, in seconds.
             longest_s: The longest one, in seconds.
         """
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._monotonic = monotonic
         self._sleep = sleep
         self._pause_s = first_s
         self._longest_s = longest_s
         self._deadline: float | None = None
+        self._looked = 0.0
 
     def pause(self) -> bool:
         """Pause and return True; return False at once when the time is over."""
-        now = self._monotonic()
+        now, left_s = self._monotonic(), _left_s.get()
         if self._deadline is None:
-            self._deadline = now + self._timeout_s
+            if left_s is not None:
+                self.timeout_s = round(min(self.timeout_s, max(left_s[0], 0.0)), 1)
+            self._deadline = now + self.timeout_s
+        elif left_s is not None:
+            left_s[0] -= now - self._looked
+        self._looked = now
         if now >= self._deadline:
             return False
         self._sleep(self._pause_s)
@@ -148,7 +175,7 @@ class _PathLock:
         try:
             while not self._taken():
                 if not patience.pause():
-                    raise LockTimeout(path=self.path, timeout_s=self._timeout_s)
+                    raise LockTimeout(path=self.path, timeout_s=patience.timeout_s)
         except FileNotFoundError:
             raise
         except OSError as error:

@@ -9,7 +9,7 @@ it opens or closes a tag, since agent programs put tags around what they pass on
 only if it is one plain word.
 """
 
-from __future__ import annotations
+# Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 import json
 from bisect import bisect_left
@@ -117,7 +117,7 @@ def brief(
     session: SessionContext,
     *,
     max_tokens: int = DEFAULT_MAX_TOKENS,
-    count_tokens: TokenCounter = most_tokens,
+    count_tokens: "TokenCounter" = most_tokens,
     shows: Collection[str] = DEFAULT_PARTS,
     may_show: Callable[[str], bool] = lambda _: True,
     work: WorkState = NOTHING_KNOWN,

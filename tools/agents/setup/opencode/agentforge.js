@@ -3,7 +3,8 @@
 // removes it. Errors here never affect the agent's turn.
 import { spawn } from "node:child_process"
 
-const HOOK = "@HOOK@"
+const GUARD = "@GUARD@" // answers where the hook has nothing to do
+const HOOK = GUARD ? ["sh", GUARD, "@HOOK@", "opencode"] : ["@HOOK@", "opencode"]
 const SERVER = ["@AGENTFORGE@", "mcp"]
 const TIMEOUT_MS = 60_000
 const GATE_TIMEOUT_MS = 900_000 // the end of a turn may run the project's own check
@@ -23,7 +24,8 @@ function call(payload, timeout) {
       }
     }
     try {
-      const hook = spawn(HOOK, ["opencode"], { stdio: ["pipe", "pipe", "ignore"], timeout, killSignal: "SIGKILL" })
+      const stdio = ["pipe", "pipe", "ignore"]
+      const hook = spawn(HOOK[0], HOOK.slice(1), { cwd: payload.cwd, stdio, timeout, killSignal: "SIGKILL" })
       hook.on("error", () => resolve({}))
       hook.on("close", answer)
       hook.stdout.setEncoding("utf8").on("data", (piece) => (text += piece))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -115,42 +115,43 @@ class Acts:
 
         return SessionManager(place.sessions, observers=self.observers())
 
-    def _meant(self, given: Mapping[str, Any]) -> tuple[SessionPlace, str]:
-        """Return the session that a call means, which is this person's own."""
+    @contextmanager
+    def _meant(self, given: Mapping[str, Any]) -> Iterator[tuple[SessionPlace, str]]:
+        """Yield the session that a call means, which is this person's own, and its place."""
         from ....harness.session_ports import require_own
 
         place, open_sessions = self._place()
         named = given.get("session")
-        if named is not None:
-            session_id = place.sessions.resolve(named)
-            require_own(place.sessions, session_id)
-            return place, session_id
-        if len(open_sessions) != 1:
-            problem = "several sessions are open here" if open_sessions else "no session is open"
-            raise NoOneSession(problem)
-        return place, open_sessions[0]
+        with closing(place):
+            if named is not None:
+                session_id = place.sessions.resolve(named)
+                require_own(place.sessions, session_id)
+                yield place, session_id
+            elif len(open_sessions) == 1:
+                yield place, open_sessions[0]
+            else:
+                which = "several sessions are open here" if open_sessions else "no session is open"
+                raise NoOneSession(which)
 
     def _session(self, given: Mapping[str, Any]) -> ToolAnswer:
         from ....agents.hooks.messages import briefing, known_work
         from ....agents.hooks.settings import read_briefing_shows
         from ....base.settings.privacy import read_privacy
 
-        place, session_id = self._meant(given)
-        _, session = self._lead(place, session_id)
         data_folder = find_data_folder(self.folder) or self.folder
         may_show = read_privacy(None, self.environment)
-        text = briefing(
-            session,
-            shows=read_briefing_shows(data_folder, self.environment),
-            may_show=may_show,
-            **known_work(place.sessions, session, may_show),
-        )
+        with self._meant(given) as (place, session_id):
+            _, session = self._lead(place, session_id)
+            text = briefing(
+                session,
+                shows=read_briefing_shows(data_folder, self.environment),
+                may_show=may_show,
+                **known_work(place.sessions, session, may_show),
+            )
         return ToolAnswer(f"{_state(session)}\n\n{text}")
 
     def _checkpoint(self, given: Mapping[str, Any]) -> ToolAnswer:
         from ....harness.services.session_recording import despite_conflicts
-
-        place, session_id = self._meant(given)
 
         def once() -> SessionContext:
             manager, session = self._lead(place, session_id)
@@ -159,7 +160,8 @@ class Acts:
                 manager.checkpoint_session()
             return session
 
-        session = despite_conflicts(once, again=_pause, attempts=_REPEATS)
+        with self._meant(given) as (place, session_id):
+            session = despite_conflicts(once, again=_pause, attempts=_REPEATS)
         return ToolAnswer(f"Recorded. {_state(session)}")
 
     def _find(self, given: Mapping[str, Any]) -> ToolAnswer:
@@ -167,13 +169,15 @@ class Acts:
 
         place, _ = self._place()
         may_name = read_privacy(None, self.environment)("")  # any program may have named them
-        matches = self._manager(place).search(given["words"], limit=_MOST_FOUND)
         lines = []
-        for one in matches.found:
-            if place.sessions.is_own(one.session_id):  # of others nothing goes to an agent
-                head, goal = one.summary.head, " ".join((one.goal or "").split())
-                name = (head.title or goal[:_GOAL_CHARS]) if may_name else ""
-                lines.append(f"{one.session_id} ({head.state.value}, {head.updated_at}): {name}")
+        with closing(place):
+            matches = self._manager(place).search(given["words"], limit=_MOST_FOUND)
+            for one in matches.found:
+                if place.sessions.is_own(one.session_id):  # of others nothing goes to an agent
+                    head, goal = one.summary.head, " ".join((one.goal or "").split())
+                    name = (head.title or goal[:_GOAL_CHARS]) if may_name else ""
+                    state = head.state.value
+                    lines.append(f"{one.session_id} ({state}, {head.updated_at}): {name}")
         if matches.more:
             lines.append("There are more; further words find fewer.")
         return ToolAnswer("\n".join(lines) or "No session has these words.")
@@ -182,10 +186,11 @@ class Acts:
 
     @cached_property
     def _questions(self) -> QuestionSessions:
+        from ....agents.hooks.project_place import find_project
         from ....questions import DEFAULT_BASE_DIR, load_config
         from ....wiring.bootstrap import open_questions
 
-        place, _ = self._place() if find_data_folder(self.folder) else (None, [])
+        place = self._place()[0] if find_project(self.folder) else None
         config, directory = load_config(), self.directory
         if directory is None and (place is None or place.is_files):
             directory = config.directory or DEFAULT_BASE_DIR

@@ -111,12 +111,10 @@ class AgentServer:
 
     def __init__(self, acts: Acts, sink: int) -> None:
         """Create a server of some tools, whose messages go to the descriptor `sink`."""
-        defined = json.loads(_DEFINED.read_bytes())
         self.client = ""
         self._acts = acts
         self._sink = sink
-        self._instructions: str = defined["instructions"]
-        self._tools: dict[str, dict[str, Any]] = {one["name"]: one for one in defined["tools"]}
+        self._tools = {one["name"]: one for one in json.loads(_DEFINED.read_bytes())}
         self._protocol = VERSIONS[-1]
         self._capabilities: Mapping[str, Any] = {}
         self._writing = threading.Lock()
@@ -184,7 +182,6 @@ class AgentServer:
                 "protocolVersion": self._protocol,
                 "capabilities": {"tools": {}},
                 "serverInfo": {"name": "agentforge", "version": __version__},
-                "instructions": self._instructions,
             },
         )
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 CONTINUE: Final = ("do", "--continue")
 """The words of the command that goes on with a task."""
-_QUESTION: Final = "Apply? [y]es, [n]o, [d]iff, [k]eep for later:"
+_QUESTION: Final = "Apply? [y]es, [n]ot now, [d]iff:"
 _STEERS_CHECKS: Final = re.compile(
     r"(.*/)?((GNUm|[Mm])akefile|package\.json|\.npmrc|\.mocharc\..*|(jest|vitest?|ava)\.config\..*|"
     r"(conftest|sitecustomize)\.py|\.?pytest\.ini|tox\.ini|setup\.cfg|pyproject\.toml|"
@@ -176,7 +176,7 @@ class TaskEnd:
     ) -> Applied | None:
         """Ask what becomes of the result; None if it is not applied."""
         while True:
-            match cli.output.choose(_QUESTION, "yndk"):
+            match cli.output.choose(_QUESTION, "ynd"):
                 case "y":
                     return self._apply(cli, session)
                 case "d":
