@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions import prune
 from tests.e2e.do.conftest import FILES, GOOD, Desk, desk_of, repository
 from tests.support.agent_commands import put_command
 from tests.support.own_project import require_jail
 
 CHECKED = ("--check", "sh check.sh")
-APPLY = "[n]ot now, [d]iff:"
+APPLY = "[n]o, [d]iff, [k]eep for later:"
 COLOURS = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
@@ -30,7 +31,7 @@ def keys(text: str) -> Callable[[int], None]:
     [
         ("y\n", True, "Applied 1 path"),
         ("n\n", False, "agentforge apply session_"),
-        ("keep\nd\ny\n", True, "+better"),
+        ("maybe\nd\ny\n", True, "+better"),
     ],
 )
 def test_the_result_is_shown_and_the_person_decides(
@@ -48,8 +49,12 @@ def test_the_result_is_shown_and_the_person_decides(
     )
 
 
-def test_what_was_not_applied_is_asked_for_again(desk: Desk) -> None:
-    desk.at_terminal("x", "--agent", desk.agent(GOOD), *CHECKED, when=APPLY, do=keys("n\n"))
+@pytest.mark.parametrize(("typed", "pinned"), [("n\n", False), ("k\n", True)])
+def test_what_was_not_applied_is_asked_for_again_and_pinned_if_kept(
+    desk: Desk, typed: str, pinned: bool
+) -> None:
+    desk.at_terminal("x", "--agent", desk.agent(GOOD), *CHECKED, when=APPLY, do=keys(typed))
+    assert (desk.session.session_id in prune.pinned(desk.store.base_path)) is pinned
     done = desk.at_terminal("--continue", when=APPLY, do=keys("y\n"))
     assert done.code == 0
     assert (desk.checkout / "work.txt").read_text() == "better\ndone\n"

@@ -25,6 +25,8 @@ from ...output.errors import CheckUnusable, Declined
 from ...output.text import counted_of, duration_text, some_of
 from ...running.run_session import Special
 from ...running.running import run_details, write_failure
+from ..prune.group import KindOptions
+from ..prune.upkeep import pin
 from ..session.bring_home import applied_document, colored, show_applied, show_stat
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 CONTINUE: Final = ("do", "--continue")
 """The words of the command that goes on with a task."""
-_QUESTION: Final = "Apply? [y]es, [n]ot now, [d]iff:"
+_QUESTION: Final = "Apply? [y]es, [n]o, [d]iff, [k]eep for later:"
 _STEERS_CHECKS: Final = re.compile(
     r"(.*/)?((GNUm|[Mm])akefile|package\.json|\.npmrc|\.mocharc\..*|(jest|vitest?|ava)\.config\..*|"
     r"(conftest|sitecustomize)\.py|\.?pytest\.ini|tox\.ini|setup\.cfg|pyproject\.toml|"
@@ -176,12 +178,15 @@ class TaskEnd:
     ) -> Applied | None:
         """Ask what becomes of the result; None if it is not applied."""
         while True:
-            match cli.output.choose(_QUESTION, "ynd"):
+            match cli.output.choose(_QUESTION, "yndk"):
                 case "y":
                     return self._apply(cli, session)
                 case "d":
                     patch = manager.diff(None, None, patch=True).patch
                     cli.output.show(colored(patch.decode("utf-8", "backslashreplace")))
+                case "k":
+                    pin(cli, session.session_id, KindOptions("agent", None, None))
+                    return None
                 case _:
                     return None
 
