@@ -18,18 +18,18 @@ from tests.architecture.house import (
 )
 
 BUDGETS: Final = {
-    "agents": 6_550,
-    "base": 6_730,
-    "entrypoints": 19_520,
+    "agents": 6_880,
+    "base": 6_750,
+    "entrypoints": 19_560,
     "fleet": 5_380,
-    "harness": 8_780,
+    "harness": 8_790,
     "integrations": 2_400,
     "jail": 2_320,
     "prune": 3_510,
     "questions": 3_390,
     "repository": 5_290,
     "sandbox": 11_170,
-    "wiring": 2_370,
+    "wiring": 2_380,
     "workflows": 7_710,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""

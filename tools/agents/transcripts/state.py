@@ -1,4 +1,4 @@
-"""Where the work stands: folded from the session's history and the ends of its transcripts."""
+"""The state of the work: folded from the session's history and the ends of its transcripts."""
 
 # Annotations are evaluated here: as strings, each field's would have to be compiled.
 
@@ -64,7 +64,7 @@ def work_state(
     *,
     may_show: Callable[[str], bool] = lambda _: True,
 ) -> WorkState:
-    """Return where the work of a session stands, from its last conversations.
+    """Return the state of the work of a session, from its last conversations.
 
     If text of some program may not be shown, it is that of the newest conversation's program alone.
 
