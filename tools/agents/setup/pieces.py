@@ -229,7 +229,7 @@ def _codex_block(commands: Commands) -> str:
 
 
 def hook_line(hook: Path, program: str) -> str:
-    """Return the shell command line by which a program calls our hook; silent if the hook is missing.
+    """Return the shell command line by which a program calls our hook; silent without the hook.
 
     A hook named by its path is called through `hook.sh`, which is of this package and never of a
     project. A hook named without its path comes from a project's files.
