@@ -55,6 +55,8 @@ export PYTHONDONTWRITEBYTECODE :=
 # What needs neither the sandbox nor the jail, for a system that lacks Linux's calls.
 PORTABLE := tests/contract/durable tests/unit/durable tests/unit/test_program_run.py tests/unit/repository \
 	tests/unit/agents tests/unit/agent_setup tests/unit/observers tests/e2e/do/test_do_on_other_systems.py \
+	tests/e2e/mcp_server/test_agent_server.py tests/e2e/mcp_server/test_mcp_questions.py \
+	tests/e2e/mcp_server/test_mcp_hangups.py tests/e2e/mcp_server/test_mcp_http_wire.py \
 	tests/unit/harness tests/unit/agent_hooks tests/unit/questions tests/unit/prune tests/unit/mcp_server tests/unit/ui \
 	tests/unit/cli/test_looking.py tests/unit/cli/test_checkpoints.py tests/unit/cli/test_question_commands.py \
 	tests/unit/cli/test_prune_command.py tests/unit/cli/test_conversations.py

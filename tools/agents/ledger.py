@@ -13,6 +13,7 @@ import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..base.data_folder import state_folder
@@ -191,6 +192,20 @@ class Ledger:
     def _amount(self, query: str, *values: str) -> Amount | None:
         row = self._base.execute(query, values).fetchone()
         return None if row is None else Amount(*map(int, row))
+
+
+def spent_on(now: datetime, environment: Mapping[str, str]) -> Amount:
+    """Return what a person's agents spent on the day of a time; nothing if that is unknown."""
+    payer = Payer("", "", day_of(now))
+    if os.path.exists(state_folder(environment) / _FILE):
+        with suppress(OSError), opened(environment) as ledger:
+            return ledger.spent(payer)["day"]
+    return Amount()
+
+
+def day_of(now: datetime) -> str:
+    """Return the person's date at a time."""
+    return now.astimezone().date().isoformat()
 
 
 def standings(limits: Mapping[str, Limit], spent: Mapping[str, Amount]) -> list[Standing]:

@@ -120,6 +120,19 @@ def prune_kinds(
     }
 
 
+def transcripts_kind(sessions: LocalSessions) -> PruneKind | None:
+    """Return the transcripts of agents' conversations in the sessions' files; None without any.
+
+    They are no sessions: there is no trash for them, and they are pinned with their sessions.
+    """
+    from ..agents.transcripts.prune_target import TranscriptTarget
+
+    target = TranscriptTarget(sessions)
+    if target.is_empty:
+        return None
+    return PruneKind(target=target, max_age_hours=DEFAULT_ENDED_HOURS)
+
+
 def prune_store(
     store: str,
     base_path: Path | str | None = None,

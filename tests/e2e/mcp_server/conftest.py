@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -48,8 +49,8 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def warm() -> Iterator[Sequence[str]]:
-    """Stands for Python, and has imported already what servers need; not with `make soak`."""
-    if SOAKING:
+    """Stands for Python, and has imported what servers need; on Linux, but for `make soak`."""
+    if SOAKING or not hasattr(os, "pidfd_open"):
         yield COMMAND[:1]
         return
     with warm_python(*IMPORTED, env=environment()) as python:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from typing import Final
@@ -89,3 +90,13 @@ def test_what_one_program_wrote_is_taken_back_from_inside_another(
     inside = f"{AGENTFORGE} session rewind {session_id} --to {written} --in-turn --yes"
     prompt(place, "gemini", inside)
     assert file.read_bytes() == b"good"
+
+
+def test_the_command_inside_says_what_to_run(place: Workplace, session_id: str) -> None:
+    place.install("claude-code")
+    place.model.script.add({"text": "Which one?"})
+    place.claude("/agentforge:rewind 3")
+    request = json.dumps(place.model.requests[0])
+    assert "checkpoint, or, if none is named here" in request
+    assert "session rewind ID --to CHECKPOINT --in-turn --yes" in request
+    assert "ask\\nme which one: 3" in request

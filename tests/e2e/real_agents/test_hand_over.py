@@ -106,6 +106,7 @@ class Desk:
         path = ":".join([*paths, place.environment()["PATH"]])
         tasks = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1", "ENABLE_TOOL_SEARCH": "false"}
         self.more = {"PATH": path, **tasks}
+        subprocess.run(["git", "init", "-q", str(place.project)], check=True)
         for one in names:
             getattr(self, f"_configure_{one}")()
             self.agentforge("install", PROGRAMS[one])
@@ -206,5 +207,9 @@ def test_a_program_takes_up_what_a_killed_one_left(
     assert PROMPT in ours
     assert PROMPT in whole.replace(json.dumps(ours)[1:-1], ""), "the prompt itself is given again"
     assert "parser.py" in ours
+    for step, _ in STEPS:
+        assert step in ours
+    assert FAILS in ours
+    assert "EXPECTED-4-GOT-5" in ours.replace(FAILS, "")
     kinds = [entry.action for entry in place.session(session_id).history]
     assert kinds.count("agent_started") == 2

@@ -11,6 +11,9 @@ import pytest
 
 from agentforge_sessions.agents.hooks.project_place import branch_tag, find_project
 from agentforge_sessions.base.data_folder import configuration_folder, find_repository
+from agentforge_sessions.harness import SessionContext, SessionStore
+from agentforge_sessions.harness.domain.history_events import AgentPrompted
+from agentforge_sessions.harness.store.sessions_place import sessions_directory
 from tests.support.agent_conversations import Conversation, Repository
 from tests.support.person import persons_folders
 from tests.support.trusting import trusted
@@ -276,7 +279,7 @@ def test_without_a_home_the_hook_says_that_nothing_is_recorded(
 # ------------------------------------------------------------------------------ work trees
 
 
-def test_the_work_trees_of_a_repository_share_its_place_and_a_submodule_has_its_own(
+def test_each_work_tree_branch_submodule_and_subfolder_has_the_right_session(
     tmp_path: Path,
 ) -> None:
     main, library = tmp_path / "main", tmp_path / "library"
@@ -284,22 +287,59 @@ def test_the_work_trees_of_a_repository_share_its_place_and_a_submodule_has_its_
         one.mkdir()
         git(one, "init", "--quiet", "--initial-branch=main")
         git(one, "commit", "--quiet", "--allow-empty", "-m", "first")
-    git(main, "worktree", "add", "--quiet", "-b", "topic", str(tmp_path / "topic"))
-    git(main, "worktree", "add", "--quiet", "--detach", str(tmp_path / "detached"))
+    topic, detached, inside = tmp_path / "topic", tmp_path / "detached", main / "library"
+    git(main, "worktree", "add", "--quiet", "-b", "topic", str(topic))
+    git(main, "worktree", "add", "--quiet", "--detach", str(detached))
     git(main, "submodule", "--quiet", "add", str(library), "library")
-    git(main / "library", "checkout", "--quiet", "-b", "inside")
     (main / "packages" / "one").mkdir(parents=True)
-
-    def place(folder: Path) -> tuple[Path, str]:
-        found = find_project(folder)
-        assert found is not None
-        return found.identity, found.branch()
-
     commit = (main / ".git" / "refs" / "heads" / "main").read_text()[:12]
-    assert place(main) == place(main / "packages" / "one") == (main / ".git", "branch:main")
-    assert place(tmp_path / "topic") == (main / ".git", "branch:topic")
-    assert place(tmp_path / "detached") == (main / ".git", f"commit:{commit}")
-    assert place(main / "library") == (main / "library" / ".git", "branch:inside")
+    before = sorted(map(str, tmp_path.rglob("*")))
+    project = Repository(tmp_path / "other")
+    said: list[tuple[Path, str]] = []
+
+    def prompt(folder: Path, text: str) -> None:
+        said.append((folder, text))
+        talk = Conversation(project, f"conversation-{len(said)}")
+        talk.hook("SessionStart", source="startup", cwd=str(folder))
+        talk.hook("UserPromptSubmit", prompt=text, cwd=str(folder))
+
+    for _ in range(2):
+        for folder in (main, topic, detached, inside, main / "packages" / "one"):
+            prompt(folder, folder.name)
+    for branch in ("third", "fourth"):
+        git(topic, "checkout", "--quiet", "-b", branch)
+        prompt(topic, branch)
+        prompt(topic, branch)
+
+    def found(folder: Path) -> dict[str, list[str]]:
+        base = sessions_directory(folder)
+        assert base is not None
+        store = SessionStore(base)
+        sessions = map(store.load, store.list_sessions())
+        return {
+            one.tags[0]: sorted(event.text for event in _prompts(one))
+            for one in sessions
+            if one is not None
+        }
+
+    assert (
+        found(main)
+        == found(topic)
+        == {
+            "branch:main": ["main", "main", "one", "one"],
+            "branch:topic": ["topic", "topic"],
+            f"commit:{commit}": ["detached", "detached"],
+            "branch:third": ["third", "third"],
+            "branch:fourth": ["fourth", "fourth"],
+        }
+    )
+    assert found(inside) == {"branch:main": ["library", "library"]}
+    assert not [one for one in tmp_path.rglob(".agentforge") if str(one) not in before]
+
+
+def _prompts(session: SessionContext) -> list[AgentPrompted]:
+    events = [one.event for one in session.history]
+    return [one for one in events if isinstance(one, AgentPrompted)]
 
 
 def test_a_linked_work_tree_uses_the_sessions_inside_the_main_one(tmp_path: Path) -> None:

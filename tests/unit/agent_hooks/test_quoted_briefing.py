@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from agentforge_sessions.agents.hooks.handler import handle
 from agentforge_sessions.agents.programs.registry import PROGRAMS
 from agentforge_sessions.base.data_folder import configuration_folder
 from agentforge_sessions.base.settings.privacy import READERS, privacy_problem, read_privacy
+from agentforge_sessions.entrypoints.mcp_server.agent.acts import Acts
 from agentforge_sessions.fleet import stores
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.domain.history_events import PhaseFailed
@@ -259,3 +261,21 @@ def test_a_program_goes_by_the_name_of_its_command_too(privacy: Path) -> None:
     assert read_privacy("openai:gpt-5")("claude-code")
     assert not read_privacy("./a-command of mine")("claude-code")
     assert set(PROGRAMS) < set(READERS)
+
+
+def test_the_tools_name_no_session_where_something_is_hidden(
+    project: Project, privacy: Path
+) -> None:
+    session_id = begun_by_claude_code(project)
+    acts = Acts(persons_folders(), project.folder)
+    assert "secret title" in acts.call("find", {"words": "secret"}, _no_call()).text
+    privacy.write_text('[privacy.codex]\nhides = ["claude-code"]\n')
+    for name, given in (("find", {"words": "secret"}), ("session", {"session": session_id})):
+        text = acts.call(name, given, _no_call()).text
+        assert session_id in text
+        assert "secret" not in text
+
+
+def _no_call() -> Any:
+    """Return the call of a tool that uses nothing of it."""
+    return None

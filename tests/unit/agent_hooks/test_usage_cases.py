@@ -267,6 +267,59 @@ def gemini_subagent(project: Project) -> Expected:
     return Expected(Tokens(3_000, output=400), 900 + 1_000)
 
 
+def gemini_killed_in_a_tool(project: Project) -> Expected:
+    """The file has the message only once its tools have run; an event reported it before."""
+    talk = GeminiConversation(project)
+    talk.hook("SessionStart", source="startup")
+    talk.write(chat("g1", input=1_000, output=40))
+    answer(talk, read=1_000, said=40)
+    talk.write(chat("g1", input=1_000, output=40))
+    answer(talk, read=2_000, said=200, total=2_600)
+    other = GeminiConversation(project, "1a1b2c3d-0000-4000-8000-000000000000")
+    other.hook("SessionStart", source="startup")
+    return Expected(Tokens(3_000, 0, 0, 240, 400), 300 + 100 + 600 + 1_500)
+
+
+def gemini_killed_in_a_tool_and_resumed(project: Project) -> Expected:
+    talk = GeminiConversation(project)
+    talk.hook("SessionStart", source="startup")
+    answer(talk, read=2_000, said=200)
+    talk.hook("SessionStart", source="resume")
+    talk.write(chat("g1", input=100))
+    talk.hook("AfterAgent", prompt_response="done")
+    return Expected(Tokens(2_100, 0, 0, 200), 600 + 500 + 30)
+
+
+def gemini_settled_while_at_work(project: Project) -> Expected:
+    """Another conversation begins while a tool runs, whose message is then written."""
+    talk = GeminiConversation(project)
+    talk.hook("SessionStart", source="startup")
+    answer(talk, read=2_000, said=200)
+    other = GeminiConversation(project, "1a1b2c3d-0000-4000-8000-000000000000")
+    other.hook("SessionStart", source="startup")
+    talk.write(chat("g1", input=2_000, cached=1_000, output=200))
+    talk.hook("AfterTool")
+    return Expected(Tokens(1_000, 1_000, 0, 200), 300 + 30 + 500)
+
+
+def answer(talk: GeminiConversation, *, read: int, said: int, total: int = 0) -> None:
+    """Call the hook after the last piece of an answer."""
+    usage = {"promptTokenCount": read, "candidatesTokenCount": said}
+    usage["totalTokenCount"] = total or read + said
+    given = {"llm_request": {"model": FLASH}, "llm_response": {"usageMetadata": usage}}
+    assert talk.hook("AfterModel", **given) == {}
+
+
+def new_conversation_that_was_not_saved(project: Project) -> Expected:
+    """No hook could save anything until the last one."""
+    talk = Conversation(project)
+    late = project.clock.advance().isoformat().replace("+00:00", "Z")
+    talk.write({**message("m1", input=1_000), "timestamp": late})
+    talk.write({**message("m2", OPUS, output=100), "timestamp": late}, name="a")
+    talk.prompt()
+    return Expected(Tokens(1_000, output=100), 2_000 + 2_000)
+
+
 CASES: Final[tuple[Callable[[Project], Expected], ...]] = (
     claude_repeats,
     claude_grows,
@@ -286,6 +339,10 @@ CASES: Final[tuple[Callable[[Project], Expected], ...]] = (
     opencode_own_figure,
     gemini_rewrites,
     gemini_subagent,
+    gemini_killed_in_a_tool,
+    gemini_killed_in_a_tool_and_resumed,
+    gemini_settled_while_at_work,
+    new_conversation_that_was_not_saved,
 )
 
 

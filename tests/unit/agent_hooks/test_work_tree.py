@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from agentforge_sessions.repository.snapshots.snapshot_restore import RestoreFai
 from agentforge_sessions.wiring.bootstrap import open_snapshots
 from tests.support.agent_conversations import Conversation, Project
 from tests.support.person import persons_folders
+from tests.support.promptness import wait_until
 
 
 @pytest.fixture
@@ -126,19 +128,24 @@ def test_what_git_ignores_and_what_looks_secret_stays_out(
     assert b"TOKEN" not in raw
 
 
+@pytest.mark.parametrize("where", ["", "deep"])
 def test_a_changed_rule_applies_below_to_folders_that_did_not_change(
-    project: Project, talk: Conversation, begun: str
+    project: Project, talk: Conversation, begun: str, where: str
 ) -> None:
     folder = project.folder
-    (folder / "deep" / "er").mkdir(parents=True)
-    (folder / "deep" / "er" / "x.log").write_text("log")
-    (folder / ".gitignore").write_text("*.tmp\n")
+    below = folder / "deep" / "er"
+    below.mkdir(parents=True)
+    (below / "x.log").write_text("log")
+    rules = folder / where / ".gitignore"
+    rules.write_text("*.tmp\n")
+    made = below.stat().st_ctime_ns
+    wait_until(lambda: time.time_ns() - made > 200_000_000)  # else it is listed again anyway
     talk.prompt()
     assert "deep/er/x.log" in stored(project, begun)
-    (folder / ".gitignore").write_text("*.tmp\n*.log\n")
+    rules.write_text("*.tmp\n*.log\n")
     talk.prompt()
     assert "deep/er/x.log" not in stored(project, begun)
-    (folder / ".gitignore").unlink()
+    rules.unlink()
     talk.prompt()
     assert "deep/er/x.log" in stored(project, begun)
 
@@ -370,3 +377,23 @@ def test_no_files_are_replaced_while_an_agent_is_at_work(
     talk.start("resume")
     opened(project, begun).rewind(2)
     assert (project.folder / "a.txt").read_text() == "two\n"
+
+
+STORE = (
+    "import pathlib, sys; from agentforge_sessions.agents.hooks.work_tree import WorkTree; "
+    "print(WorkTree(*map(pathlib.Path, sys.argv[1:])).store())"
+)
+
+
+def test_agents_that_end_their_turns_together_store_the_files_once(
+    project: Project, begun: str
+) -> None:
+    (project.folder / "a.txt").write_text("a")
+    directory = project.store.session_directory(begun)
+    words = [sys.executable, "-c", STORE, str(project.folder), str(directory)]
+    started = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    found = {one.communicate(timeout=120)[0] for one in started}
+    assert len(found) == 1
+    assert [one.id for one in open_snapshots(project.store).of(begun).list()] == [
+        found.pop().strip()
+    ]

@@ -324,3 +324,16 @@ def test_a_conversation_that_goes_to_another_session_leaves_there_what_was_said_
     end_turn(talk)
     assert said(kept(project, talk, session_id)) == [("user", "first task"), ("agent", "did it")]
     assert said(kept(project, talk, other)) == [("user", "second task")]
+
+
+def test_a_very_long_conversation_is_copied_by_several_calls_each_entry_once(
+    project: Project, talk: Conversation, session_id: str
+) -> None:
+    talk.write(*[answered("x", f"a{number}") for number in range(4_500)])
+    end_turn(talk)
+    first = len(kept(project, talk, session_id))
+    assert 1_000 < first < 4_500
+    end_turn(talk)
+    end_turn(talk)
+    found = [one.head["id"] for one in kept(project, talk, session_id)]
+    assert found == [f"a{number}" for number in range(4_500)]

@@ -8,7 +8,7 @@ from agentforge_sessions.agents.hooks.work_tree import WorkTree
 from agentforge_sessions.harness import PhaseResult, SessionManager
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from tests.support.repositories import new_checkout, plain_git, write_files
-from tests.unit.cli.conftest import CommandLine
+from tests.unit.cli.conftest import START, CommandLine
 
 
 def workspace(agentforge: CommandLine, session_id: str) -> Path:
@@ -196,7 +196,8 @@ def folder(tmp_path: Path) -> Path:
 def in_a_folder(agentforge: CommandLine, folder: Path) -> str:
     """Return a session whose agent changed a.txt in the person's own folder in two turns."""
     session_id = agentforge.new()
-    manager = SessionManager(agentforge.store, snapshots=SessionSnapshots(agentforge.store))
+    snapshots = SessionSnapshots(agentforge.store)
+    manager = SessionManager(agentforge.store, snapshots=snapshots, clock=lambda: START)
     manager.load(session_id)
     tree = WorkTree(folder, agentforge.store.session_directory(session_id))
     tree.store()
@@ -285,3 +286,16 @@ def test_files_of_one_branch_never_replace_those_of_another(
     assert (folder / "a.txt").read_text() == "two\n"
     plain_git(folder, "checkout", "-q", name)
     assert agentforge("session", "rewind", session_id, "--to", "1", "--yes").code == 0
+
+
+def test_the_snapshots_of_a_folder_are_removed_with_their_session(
+    agentforge: CommandLine, folder: Path
+) -> None:
+    session_id = in_a_folder(agentforge, folder)
+    directory = agentforge.store.session_directory(session_id)
+    assert (directory / "snapshots.git").is_dir()
+    agentforge("session", "complete", session_id)
+    agentforge.later(days=40)
+    assert agentforge("prune", "--kind", "agent", "--yes").code == 0
+    assert not directory.exists()
+    assert (folder / "a.txt").read_text() == "two\n"

@@ -363,6 +363,14 @@ def test_doctor_says_which_session_a_prompt_begins_or_goes_on_with(
     assert person.finding("hooks") == ("ok", goes_on, None)
 
 
+def test_doctor_says_that_a_prompt_begins_a_session_in_any_repository(person: Person) -> None:
+    person.install("claude-code")
+    (person.project / ".agentforge").rmdir()
+    (person.project / ".git").mkdir()
+    (person.project / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    assert person.finding("hooks") == ("ok", "in claude-code, a prompt begins a session", None)
+
+
 def test_doctor_says_that_a_spent_budget_refuses_prompts(person: Person) -> None:
     person.install("claude-code")
     manager = person.begin(tokens=10, used=10)

@@ -18,6 +18,7 @@ from attrs import frozen
 from agentforge_sessions.base.files.process_owner import OsProcesses
 from agentforge_sessions.entrypoints.cli.context import CliEnvironment
 from agentforge_sessions.entrypoints.cli.main import run
+from agentforge_sessions.harness.stream_port import NewEntry
 from agentforge_sessions.questions import Asker, Option, Question, QuestionSessions
 from agentforge_sessions.sandbox import prune_sessions
 from agentforge_sessions.sandbox.session_workspaces.session_metadata import (
@@ -791,3 +792,40 @@ def test_a_prune_beside_another_one_reports_and_does_not_fail(
     assert "sandbox: another prune is at work there; 1 session is left to it" in done.err
     assert (document["busy"], document["due"]) == (True, 1)
     assert there(workspaces) == [old]
+
+
+def a_transcript(agentforge: CommandLine, *, days: float) -> tuple[str, str]:
+    """Make a session with a transcript that was last added to so long ago; return both names."""
+    session_id = agentforge.new()
+    at = agentforge.now - timedelta(days=days)
+    head = json.dumps({"copied": at.isoformat()}).encode()
+    agentforge.store.append_entries(session_id, "agent-codex-1", [NewEntry(head, b"{}")])
+    return session_id, f"{session_id}/agent-codex-1"
+
+
+@pytest.mark.parametrize("kind", ["transcripts", "all"])
+def test_old_transcripts_are_removed_and_their_sessions_stay(
+    agentforge: CommandLine, prune: Prune, kind: str
+) -> None:
+    session_id, old = a_transcript(agentforge, days=31)
+    a_transcript(agentforge, days=29)
+    ended = prune("--kind", kind, "--yes", "--json")
+    assert ended.code == 0
+    assert ended.document["kinds"]["transcripts"]["deleted"] == [old]
+    assert agentforge.store.load(session_id) is not None
+    assert agentforge.store.read_entries(session_id, "agent-codex-1").entries == []
+
+
+def test_transcripts_have_no_trash(agentforge: CommandLine, prune: Prune) -> None:
+    session_id, _ = a_transcript(agentforge, days=31)
+    assert prune("--kind", "transcripts", "--trash", "--yes").code == 2
+    assert prune("--trash", "--yes").code == 0
+    assert agentforge.store.read_entries(session_id, "agent-codex-1").entries
+
+
+def test_without_transcripts_there_is_nothing_to_remove(
+    agentforge: CommandLine, prune: Prune
+) -> None:
+    agentforge.new()
+    ended = prune("--kind", "transcripts", "--yes")
+    assert (ended.code, ended.err) == (0, "")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import datetime
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+from agentforge_sessions.agents.ledger import Amount, Payer, day_of, opened
 from agentforge_sessions.questions import Option, Question
 from tests.unit.ui.conftest import Site
 
@@ -62,6 +65,20 @@ def test_the_list_shows_each_session_with_what_it_is(site: Site) -> None:
     assert page.by_id(f"row-{one}") is not None
     for words in ("Add retries", "tdflow", "red", "81,000 of 100,000", "paused", "2 sessions"):
         assert words in page.text
+
+
+def test_the_list_shows_what_agents_spent_today(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    site.begin("Add retries")
+    assert Page(site.view("/")).by_id("spent-today") is None
+    for day, cost in ((day_of(site.clock()), 3_250_000), ("2020-02-02", 9_000_000)):
+        with opened(os.environ) as ledger:
+            ledger.charge(Payer(day, "p", day), Amount(), Amount(12_000, cost))
+    page = Page(site.view("/"))
+    assert page.by_id("spent-today") is not None
+    assert "Spent by your agents today: 12,000 tokens, $3.25" in page.text
 
 
 def test_the_list_is_narrowed_and_says_by_which_address(site: Site) -> None:

@@ -164,7 +164,15 @@ class Binding:
                 thoroughly=event.moment in _THOROUGH,
             )
         for one in event.usage:
+            if not one.key:
+                self.meter.expect(one.tokens, one.model)
+                continue
+            self.meter.saw(one.at)
             self.meter.report(one.key, one.tokens, one.model, one.micro_usd)
+        if event.moment is Moment.STARTED and event.source != "compact":
+            self.meter.begin_again()
+        elif event.moment is Moment.ENDED:
+            self.meter.is_lent = bool(self.meter.pending)
 
     def take_edits(self, event: HookEvent) -> HookEvent:
         """Return the event, adding edited files that only the program's own file mentions."""
@@ -209,8 +217,8 @@ class Binding:
             session_id: The session.
             branch: The tag of the branch that is checked out.
             environment: Locates the person's configuration.
-            known: Whether the session already records charges of the conversation. Then this
-                binding was lost, and what was spent since belongs to the session, too.
+            known: Whether all that the conversation spent is the session's: the binding was lost,
+                or could not be saved until now.
         """
         self.baseline, self.charged = 0, Charged()
         if not (known and self.session_id is None):

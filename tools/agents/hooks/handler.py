@@ -372,12 +372,11 @@ class _HookCall:
         """Bind the conversation to a session, if it is not bound to it."""
         if not binding.is_bound_to(found.place, found.session_id):
             self._leave(binding)
-            branch, known = self._project.branch(), found.knows(self._event)
             binding.bind(
                 found.place,
                 found.session_id,
-                branch=branch,
-                known=known,
+                branch=self._project.branch(),
+                known=found.owns(self._event, binding.meter.first),
                 environment=self._environment,
             )
             self._opened = True
@@ -474,10 +473,10 @@ class _HookCall:
 
     def _purse(self, binding: Binding, place: SessionPlace) -> Purse:
         from ...base.settings.spending import read_spending
-        from ..ledger import Payer, Purse
+        from ..ledger import Payer, Purse, day_of
 
-        day = self._now.astimezone().date().isoformat()
-        payer = Payer(binding.session_id or "", os.path.realpath(place.base), day)
+        project = os.path.realpath(place.base)
+        payer = Payer(binding.session_id or "", project, day_of(self._now))
         return Purse(payer, read_spending(self._environment).limits, self._environment)
 
     def _stored_files(self, binding: Binding, place: SessionPlace) -> FilesStored | None:

@@ -37,12 +37,25 @@ class FoundSession(NamedTuple):
     session_id: str
     is_new: bool = False
 
-    def knows(self, event: HookEvent) -> bool:
-        """Return whether the session records charges of the event's conversation."""
+    def owns(self, event: HookEvent, first: str) -> bool:
+        """Return whether all that an unbound conversation spent belongs to the session.
+
+        So it is if the session records charges of it, or began with it or before it: a full disk,
+        or a folder that can't be written to, delayed the binding.
+
+        Args:
+            event: The event of the conversation.
+            first: When it first spent tokens, as its program writes a time; empty if unknown.
+        """
         session = self.place.sessions.load(self.session_id)
-        return session is not None and bool(
-            charged_total(session, event.program, event.agent_session)
-        )
+        if session is None:
+            return False
+        if self.is_new or charged_total(session, event.program, event.agent_session):
+            return True
+        try:
+            return datetime.fromisoformat(first) >= session.created_at
+        except (ValueError, TypeError):  # no time, or one without a time zone
+            return False
 
 
 class NoSession(NamedTuple):

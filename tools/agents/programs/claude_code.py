@@ -127,6 +127,7 @@ def read(files: list[str], meter: UsageMeter) -> None:
                 continue
             usage, key = message.get("usage"), message.get("id")
             if isinstance(usage, dict) and isinstance(key, str):
+                meter.saw(entry.get("timestamp"))
                 meter.report(key, _claude_tokens(usage), str(message.get("model") or ""))
 
 

@@ -88,10 +88,12 @@ def read(files: list[str], meter: UsageMeter) -> None:
                 case "compacted":
                     meter.summary = _masked(summary_in(str_of(payload.get("message"))))
                 case "token_usage_record" if _is_of_thread(thread, payload.get("thread_id")):
+                    meter.saw(entry.get("timestamp"))
                     meter.reach_of(thread, _codex_tokens(payload.get("thread_token_usage")))
                 case "event_msg" if isinstance(payload.get("item"), dict):
                     meter.edited += _changed_files(payload["item"])
                 case "event_msg" if isinstance(payload.get("info"), dict):
+                    meter.saw(entry.get("timestamp"))
                     total = payload["info"].get("total_token_usage")
                     meter.reach_of(thread, _codex_tokens(total))
 

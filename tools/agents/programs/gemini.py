@@ -12,7 +12,16 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .hook_event import BRIEFED, SENT_ON, HookEvent, HookReply, Moment, begun_event, text_of
+from .hook_event import (
+    BRIEFED,
+    SENT_ON,
+    HookEvent,
+    HookReply,
+    Moment,
+    ReportedUsage,
+    begun_event,
+    text_of,
+)
 from .meter import UsageMeter, count_of, names_in, read_new_lines, str_of
 from .tokens import Tokens, split
 
@@ -29,6 +38,7 @@ _MOMENTS: Final = {
     "SessionStart": Moment.STARTED,
     "BeforeAgent": Moment.PROMPTED,
     "BeforeModel": Moment.BEFORE_MODEL,
+    "AfterModel": Moment.MODEL_ANSWERED,
     "AfterTool": Moment.AFTER_TOOL,
     "AfterAgent": Moment.TURN_ENDED,
 }
@@ -61,7 +71,22 @@ def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
         by_person=not text.startswith(SENT_ON),
         edited=_edited(payload) if moment is Moment.AFTER_TOOL else (),
         request=request,
+        usage=_answered(payload) if moment is Moment.MODEL_ANSWERED else (),
     )
+
+
+def _answered(payload: Mapping[str, Any]) -> tuple[ReportedUsage, ...]:
+    """Return the tokens of an answer, which the program's file may not have yet."""
+    request, answer = payload.get("llm_request"), payload.get("llm_response")
+    given = answer.get("usageMetadata") if isinstance(answer, Mapping) else None
+    if not isinstance(given, Mapping):
+        return ()
+    read, said, total = (
+        count_of(given.get(f"{one}TokenCount")) for one in ("prompt", "candidates", "total")
+    )
+    tokens = split(total, Tokens(0, 0, 0, said, max(0, total - read - said)))
+    model = text_of(request, "model") if isinstance(request, Mapping) else ""
+    return (ReportedUsage("", tokens, model[:200]),) if total else ()
 
 
 def without_context(prompt: str) -> str:
@@ -147,6 +172,7 @@ def read(files: list[str], meter: UsageMeter) -> None:
         for entry in read_new_lines(name, meter, (b'"tokens"',)):
             tokens, key = entry.get("tokens"), entry.get("id")
             if entry.get("type") == "gemini" and isinstance(tokens, dict) and isinstance(key, str):
+                meter.saw(entry.get("timestamp"))
                 meter.report(key, _tokens(tokens), str_of(entry.get("model")))
 
 

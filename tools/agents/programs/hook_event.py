@@ -49,15 +49,18 @@ class ReportedUsage(NamedTuple):
 
     Attributes:
         key: Identifies the message or turn. If it is reported again, the largest figure counts.
+            Empty for an answer that the program is going to write to its file.
         tokens: The tokens.
         model: The model's name, or an empty text.
         micro_usd: The program's own figure of their cost, in millionths of a US dollar; 0 without.
+        at: The time, as the program writes it, or an empty text.
     """
 
     key: str
     tokens: Tokens
     model: str = ""
     micro_usd: int = 0
+    at: str = ""
 
 
 class AskedQuestion(NamedTuple):

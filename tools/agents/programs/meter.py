@@ -34,12 +34,19 @@ class UsageMeter:
             of their cost.
         threads: All tokens of each thread, by its file's name, if the program counts so.
         named: The last model named in each of these files.
+        first: The time at which the first of these tokens were reported, as the program writes it.
+        pending: The tokens by model of the last answer, if only an event reported it: the program
+            writes it to its file once the answer's tools have run.
+        is_lent: Whether `pending` counts as used already, because the program seems to be killed.
         edited: The changed files, if only the program's file has them, each with whether it was
             created; a caller that has recorded them empties the list.
         summary: The summary of the last compaction, if only the program's file has it.
     """
 
-    __slots__ = ("edited", "keys", "models", "named", "offsets", "own", "summary", "threads")
+    __slots__ = (
+        *("edited", "first", "is_lent", "keys", "models", "named"),
+        *("offsets", "own", "pending", "summary", "threads"),
+    )
 
     def __init__(self, kept: object = None) -> None:
         """Read a stored meter; anything that is not one counts as empty."""
@@ -51,6 +58,9 @@ class UsageMeter:
         self.keys = _costs(given.get("keys"))
         self.threads = _tokens(given.get("threads"))
         self.named = _texts(given.get("named"))
+        self.first = str_of(given.get("first"))
+        self.pending = _tokens(given.get("pending"))
+        self.is_lent = given.get("is_lent") is True
         self.summary = str_of(given.get("summary"))
         self.edited = _edits(given.get("edited"))
 
@@ -62,7 +72,25 @@ class UsageMeter:
     @property
     def usage(self) -> UsageByModel:
         """What was reported so far."""
-        return UsageByModel(dict(self.models), dict(self.own))
+        models = dict(self.models)
+        for name, tokens in self.pending.items() if self.is_lent else ():
+            models[name] = models.get(name, NO_TOKENS).plus(tokens)
+        return UsageByModel(models, dict(self.own))
+
+    def expect(self, tokens: Tokens, model: str) -> None:
+        """Remember the tokens of an answer that the program has not written to its file yet."""
+        self.pending, self.is_lent = {model or UNKNOWN: tokens}, False
+
+    def begin_again(self) -> None:
+        """Count what the program did not write before it ended: it never will."""
+        for name, tokens in self.pending.items():
+            self._add(tokens, name)
+        self.pending, self.is_lent = {}, False
+
+    def saw(self, time: object) -> None:
+        """Remember the earliest time at which tokens were reported."""
+        found = str_of(time)
+        self.first = min(filter(None, (self.first, found)), default="")
 
     def as_json(self) -> dict[str, Any]:
         """Return the state to store."""
@@ -70,6 +98,8 @@ class UsageMeter:
 
     def report(self, key: str, tokens: Tokens, model: str = "", micro_usd: int = 0) -> None:
         """Count a message's tokens; if it is reported again, the largest figure counts."""
+        if key not in self.keys:
+            self.pending, self.is_lent = {}, False
         cost, known = self.keys.pop(key, OwnCost())
         found = max(known, tokens, key=lambda one: one.total)
         self.keys[key] = OwnCost(max(cost, micro_usd), found)

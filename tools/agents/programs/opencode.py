@@ -66,8 +66,8 @@ def _usage(payload: Mapping[str, Any]) -> list[ReportedUsage]:
         _, *kinds = (count_of(given.get(name)) for name in Tokens._fields)
         tokens = split(count_of(given.get("total")), Tokens(0, *kinds))
         if tokens.total:
-            cost = micro_usd_of(one.get("cost"))
-            found.append(ReportedUsage(key[:200], tokens, text_of(one, "model")[:200], cost))
+            cost, model = micro_usd_of(one.get("cost")), text_of(one, "model")[:200]
+            found.append(ReportedUsage(key[:200], tokens, model, cost, text_of(one, "at")[:40]))
     return found
 
 

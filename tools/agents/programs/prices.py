@@ -70,7 +70,7 @@ class Prices:
                 rest = tokens.minus(own.covered)
                 found[model] = cost
                 by.add("program")
-            if rest.total <= 0:
+            if not any(rest):
                 continue
             nano = self.nano_usd(model, rest)
             if nano is None:

@@ -135,14 +135,29 @@ _GEMINI_TRUST: Final = (
 )
 
 
+_LAST_PIECE: Final = """it=$(cat); case "${it##*'"llm_response"'}" in *'"finishReason":"'*)"""
+"""Lets only the last piece of an answer through: the program reports each piece as it arrives."""
+
+
 def _gemini_hooks(hook: Path) -> dict[str, list[object]]:
     """Return the hooks in Gemini CLI's form; its time limits are in milliseconds.
 
     Any exit code but 0 and 1 blocks the turn there, even that of a missing command.
     """
     command = hook_line(hook, gemini.NAME)
+    commands = {"AfterModel": f'{_LAST_PIECE} printf %s "$it" | {{ {command}; }};; esac'}
     return {
-        event: [{"hooks": [{"type": "command", "command": command, "timeout": timeout * 1_000}]}]
+        event: [
+            {
+                "hooks": [
+                    {
+                        "type": "command",
+                        "command": commands.get(event, command),
+                        "timeout": timeout * 1_000,
+                    }
+                ]
+            }
+        ]
         for event in gemini.EVENTS
         for timeout in (_STOP_TIMEOUT_S if event == "AfterAgent" else _TIMEOUT_S,)
     }
@@ -229,7 +244,7 @@ def _codex_block(commands: Commands) -> str:
 
 
 def hook_line(hook: Path, program: str) -> str:
-    """Return the shell command line by which a program calls our hook; silent without the hook.
+    """Return the command line by which a program calls our hook; silent if the hook is missing.
 
     A hook named by its path is called through `hook.sh`, which is of this package and never of a
     project. A hook named without its path comes from a project's files.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from ..programs.meter import UsageMeter, count_of, read_new_lines
 from .entries import (
+    COPIED,
     Place,
     Stored,
     TranscriptEntry,
@@ -127,7 +128,7 @@ def copy_transcript(
         at = entry.at if 0 < len(entry.at) <= _MOST_TIME_CHARS else now.isoformat()
         stored.append(_stored(entry._replace(at=at), known.turn, place, how))
     if stored:
-        stored[-1].head[_READ] = offsets
+        stored[-1].head.update({_READ: offsets, COPIED: now.isoformat()})
         sessions.append_entries(session_id, stream, [encoded(one) for one in stored])
     return len(stored)
 

@@ -32,6 +32,8 @@ _MOST_HEADER_LINES: Final = 6
 _CUT: Final = "\n[… {count:,} characters are left out …]\n"
 STREAM_PREFIX: Final = "agent-"
 _MAX_STREAM_CHARS: Final = 64
+COPIED: Final = "copied"
+"""In the head of each append's last entry: when it was made, by our clock."""
 
 
 class TranscriptEntry(NamedTuple):

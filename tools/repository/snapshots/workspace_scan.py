@@ -338,7 +338,7 @@ class _Scanner:
 
     def _is_not_chosen(self, path: bytes, mode: int) -> bool:
         is_rules = path.endswith(_RULES) and path.rpartition(b"/")[2] == _RULES
-        if self.leaves_out is None or (is_rules and mode & _TYPE in _KEPT):
+        if self.leaves_out is None or (is_rules and not stat.S_ISDIR(mode)):
             return False  # a change of the rules has to be seen
         return self.leaves_out(path, stat.S_ISDIR(mode))
 

@@ -47,7 +47,9 @@ function tokensOf(info) {
 function usageOf(info) {
   if (info?.role !== "assistant") return undefined
   const tokens = tokensOf(info)
-  return tokens.total > 0 ? { id: info.id, model: info.modelID ?? "", tokens, cost: info.cost ?? 0 } : undefined
+  if (!tokens.total) return undefined
+  const at = new Date(info.time?.created ?? Date.now()).toISOString()
+  return { id: info.id, model: info.modelID ?? "", tokens, cost: info.cost ?? 0, at }
 }
 
 function filesOf(tool, args, metadata) {
@@ -109,6 +111,7 @@ class Conversation {
     this.failed = false
     this.summary = undefined
     this.auto = false
+    this.usage = new Map() // reported again with each new message: a call of the hook may have failed
     this.parts = [] // what the next event passes on for the transcript
   }
 
@@ -228,7 +231,8 @@ export const AgentForge = async ({ client, directory }) => {
       if (!isNew(usage)) return
       const { id, sessionID, modelID: model, tokens, time } = info
       talk.note({ type: "usage", id, sessionID, at: time?.completed, model, tokens })
-      talk.tell("message.updated", { usage: [usage] })
+      keep(talk.usage, usage.id, usage)
+      talk.tell("message.updated", { usage: [...talk.usage.values()].slice(-MESSAGES_READ) })
     } else if (type === "message.part.updated" && properties.part?.type === "compaction") {
       known(properties.part.sessionID).auto = Boolean(properties.part.auto)
     } else if (type === "message.part.updated" && properties.part?.sessionID) {

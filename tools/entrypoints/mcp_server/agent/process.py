@@ -72,7 +72,9 @@ def _signals() -> Iterator[tuple[int, list[int]]]:
     The second one of a kind has its usual effect.
     """
     came: list[int] = []
-    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
     former = {}
 
     def arrived(number: int, _: object) -> None:

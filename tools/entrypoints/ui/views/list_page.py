@@ -7,14 +7,17 @@ marked by position.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from xml.etree.ElementTree import Element
 
 from attrs import evolve
 
+from ....agents.ledger import spent_on
 from ....base.errors import counted
 from ....base.search_words import Passage, SearchWords, TextSource
+from ....harness.domain.history_events import dollars
 from ....harness.views.session_head import SessionHead
 from ....harness.views.session_search import SessionMatch
 from ....questions import SessionStatus
@@ -63,11 +66,21 @@ def list_view(services: UiServices, form: Form, _: str) -> View:
             page_heading("Sessions", hidden=True),
             _search(wanted, found),
             _standings(wanted, found),
+            *_spent_today(services),
             *unreadable((len(bad), " can't be read"), bad[:_UNREADABLE], rest),
             _rows(with_goals(found.rows), wanted, services),
             _pages(wanted, found),
         ],
     )
+
+
+def _spent_today(services: UiServices) -> list[Element]:
+    """Return what the person's agents spent today; empty if that is nothing."""
+    tokens, cost = spent_on(services.clock(), os.environ)
+    if not tokens:
+        return []
+    said = f"Spent by your agents today: {tokens:,} tokens, {dollars(cost)}"
+    return [element("p", said, class_="muted", id="spent-today")]
 
 
 def _search(wanted: Wanted, found: Listed) -> Element:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .....wiring.pruning import PruneKind
 
 ALL: Final = "all"
+TRANSCRIPTS: Final = "transcripts"
 ROOT_OPTION: Final = "--workspace-root"
 
 WorkspaceRoot = Annotated[
@@ -227,8 +228,10 @@ def prune(
     """Remove old sessions of every kind; shows what would be removed, and asks first.
 
     Without a rule: sandbox sessions not used for 24 hours, agent sessions that ended 30 days ago,
-    question sessions whose time in the configuration is over. Never: those that can't be dated,
-    are in use, active, paused or pinned, or belong to another user.
+    question sessions whose time in the configuration is over, transcripts of agents' conversations
+    that nothing was added to for 30 days; their sessions stay. Never: those that can't be dated,
+    are in use, active, paused or pinned, or belong to another user. `--kind transcripts` removes
+    these alone.
 
     Args:
         dry_run: Only show what would be removed.
@@ -239,7 +242,11 @@ def prune(
     from .removal import remove
     from .view import Work
 
-    known, kinds = selection.known(cli), selection.select(cli)
+    transcripts = _transcripts(cli, selection, rules, removal)
+    if selection.kind == TRANSCRIPTS:
+        known, kinds = transcripts, transcripts
+    else:
+        known, kinds = selection.known(cli), {**selection.select(cli), **transcripts}
     states = sorted({state for one in known.values() for state in one.states})
     for state in rules.keep_state or ():  # a misspelt state would let its sessions be removed
         if state not in states:
@@ -249,6 +256,33 @@ def prune(
     if selection.kind != ALL:
         missing = {}
     remove(cli, works, removal.disposal(cli), missing, dry_run=dry_run, yes=yes)
+
+
+def _transcripts(
+    cli: Cli, selection: KindOptions, rules: RemovalRules, removal: Removal
+) -> dict[str, PruneKind]:
+    """Return the kind of the transcripts if it is selected; not by `all` where it has no trash.
+
+    Raises:
+        typer.BadParameter: An option is given that only sessions have.
+    """
+    if selection.kind not in {ALL, TRANSCRIPTS}:
+        return {}
+    only = {
+        "--trash": removal.trash,
+        "--archive": removal.archive is not None,
+        "--audit-log": removal.audit_log is not None,
+        "--min-free": rules.min_free is not None,
+    }
+    for name, is_given in only.items():
+        if is_given and selection.kind == TRANSCRIPTS:
+            raise misuse(name, "transcripts are removed for good, and no session with them")
+    if any(only.values()):
+        return {}
+    from .....wiring.pruning import transcripts_kind
+
+    found = transcripts_kind(cli.store())
+    return {} if found is None else {TRANSCRIPTS: found}
 
 
 group = new_group(

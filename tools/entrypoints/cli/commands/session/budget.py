@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from .....agents.ledger import Amount, Payer, opened, standings
+from .....agents.ledger import Amount, Payer, day_of, opened, standings
 from .....base.settings.spending import read_spending
 from .....harness.domain.history_events import dollars
 from ...context import Cli
@@ -72,8 +72,7 @@ def budget(
     session = None if found is None else found[1]
     named = "" if session is None else session.session_id
     project = os.path.realpath(cli.store().base_path)
-    day = cli.outside.clock().astimezone().date().isoformat()
-    payer = Payer(named, project, day)
+    payer = Payer(named, project, day_of(cli.outside.clock()))
     if extend is not None and extend.tokens and of is LimitScope.SESSION:
         cli.change(named, lambda manager: manager.extend_budget(extend.tokens))
     if record is not None:

@@ -247,11 +247,11 @@ def _load(cli: Cli, shortened: str) -> tuple[harness.SessionManager, harness.Ses
 
 def _line(one: CheckpointEntry) -> str:
     when = one.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    kept = one.snapshot[:_SHORT] if one.snapshot else "-" * _SHORT
+    files = one.snapshot[:_SHORT] if one.snapshot else "-" * _SHORT
     where = f"{one.name or '-'}  attempt {one.attempt}"
     left = "" if one.in_force else "  (gone back behind)"
     why = f"  no snapshot: {one.unkept}" if one.unkept else ""
-    return f"{one.number:>4}  {kept}  {when}  {one.action:<18}  {where}{left}{why}"
+    return f"{one.number:>4}  {files}  {when}  {one.action:<18}  {where}{left}{why}"
 
 
 def _document(one: CheckpointEntry) -> dict[str, Any]:
