@@ -267,8 +267,8 @@ def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes
 
     agentforge(place, "install", "--remove", name)
     left = {path for path in _files(place.home) - before if "agentforge" in path.lower()}
-    kept = ("sessions", "conversations", "projects", "spending.db")  # what was worked on stays
-    assert {one for one in left if one.split("/")[3] not in kept} == set()
+    work = ("sessions", "conversations", "projects", "spending.db")  # it stays
+    assert {one for one in left if one.split("/")[3] not in work} == set()
 
 
 @pytest.mark.parametrize("name", ["gemini", "opencode"])

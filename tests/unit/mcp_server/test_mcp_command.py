@@ -64,6 +64,23 @@ def test_a_port_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     assert "65535" in capsys.readouterr().err
 
 
+def test_the_server_of_four_tools_loads_no_sdk_and_before_a_call_no_sessions() -> None:
+    package = "agentforge_sessions"
+    later = (
+        *("mcp", "pydantic", "anyio", "asyncio", "structlog", "rich.console"),
+        *(f"{package}.{one}" for one in ("harness.session_store", "questions", "wiring", "agents")),
+    )
+    look = (
+        f"import sys, {package}.entrypoints.mcp_server.agent.process as process;"
+        f"import {package}.entrypoints.mcp_server.agent.acts;"
+        f"print([n for n in {later} if n in sys.modules])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", look], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "[]"
+
+
 def test_a_server_of_one_client_loads_what_it_begins_with_and_no_more() -> None:
     later = (
         "agentforge_sessions.sandbox",  # for the first code
