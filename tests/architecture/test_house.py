@@ -18,9 +18,9 @@ from tests.architecture.house import (
 )
 
 BUDGETS: Final = {
-    "agents": 6_880,
+    "agents": 7_092,
     "base": 6_750,
-    "entrypoints": 19_560,
+    "entrypoints": 19_610,
     "fleet": 5_380,
     "harness": 8_790,
     "integrations": 2_400,
@@ -29,7 +29,7 @@ BUDGETS: Final = {
     "questions": 3_390,
     "repository": 5_290,
     "sandbox": 11_170,
-    "wiring": 2_380,
+    "wiring": 2_390,
     "workflows": 7_710,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
