@@ -80,6 +80,22 @@ def test_what_a_prompt_and_a_turns_end_say_is_recorded_by_the_next_event(
     assert texts(project, session_id) == [*said, ("agent_prompted", "And the lines")]
 
 
+def test_a_secret_is_masked_before_a_prompt_is_put_aside(
+    project: Project, talk: Conversation
+) -> None:
+    session_id = project.begin()
+    talk.start()
+    secret = f"sk-ant-{'x1Y2' * 8}"
+    with held(conversation_of(project, session_id)):
+        talk.prompt(f"my key is {secret}")
+        aside = [one.read_text() for one in project.conversations.rglob("unrecorded/*")]
+    talk.use_tool()
+    ((_, said),) = texts(project, session_id)
+    assert len(aside) == 1
+    assert secret not in aside[0]
+    assert said == "my key is [masked Anthropic key]"
+
+
 @LOCKS
 def test_tokens_and_edits_are_recorded_by_the_next_event(
     project: Project, talk: Conversation, which: Which

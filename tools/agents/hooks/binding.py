@@ -323,13 +323,13 @@ class BindingFile:
     def put_aside(self, payload: Mapping[str, Any]) -> bool:
         """Store the input of a call that could not be recorded; return whether there was room.
 
-        It needs no lock. The next call that has the lock records it.
+        Secrets in it are masked. It needs no lock; the next call that has the lock records it.
 
         Raises:
             WriteError: It could not be stored.
             OSError: Likewise.
         """
-        folder, data = self.directory / _ASIDE, json.dumps(payload).encode()
+        folder, data = self.directory / _ASIDE, json.dumps(_without_secrets(payload)).encode()
         os.makedirs(folder, 0o700, exist_ok=True)
         if len(data) > _MAX_BYTES or len(os.listdir(folder)) >= _MOST_ASIDE:
             return False
@@ -349,6 +349,17 @@ class BindingFile:
         """Release the lock."""
         if self._lock is not None:
             self._lock.release()
+
+
+def _without_secrets(value: object) -> object:
+    """Return a JSON value with the secrets in its texts masked."""
+    from ...base.text.masking import mask  # few calls put something aside
+
+    if isinstance(value, str):
+        return mask(value).text
+    if isinstance(value, Mapping):
+        return {name: _without_secrets(one) for name, one in value.items()}
+    return [_without_secrets(one) for one in value] if isinstance(value, list) else value
 
 
 def conversations_folder(identity: Path, environment: Mapping[str, str]) -> Path:
