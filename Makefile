@@ -168,7 +168,7 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 		tests/crash tests/property tests/security tests/faults tests/corpus tests/real_work \
 		tests/scenarios/repositories tests/scenarios/fleet tests/e2e/projects \
 		tests/contract/postgres tests/contract/sandbox tests/e2e/mcp_server tests/e2e/gates tests/e2e/cli \
-		tests/e2e/test_example_scripts.py tests/e2e/test_bridges.py tests/e2e/real_agents/test_do.py \
+		tests/e2e/test_example_scripts.py tests/e2e/test_bridges.py tests/e2e/test_hook_process.py tests/e2e/real_agents/test_do.py \
 		tests/unit/harness/test_session_format.py tests/unit/harness/test_session_json.py \
 		tests/unit/workflows/test_workflow_document.py tests/unit/workflows/test_crash_windows.py \
 		tests/unit/workflows/test_editing_in_place.py tests/unit/workflows/test_run_on_many_machines.py \

@@ -43,7 +43,7 @@ class KindOptions:
     """Options that select the kinds of sessions a command applies to.
 
     Attributes:
-        kind: The kind of sessions: sandbox, agent, questions or all.
+        kind: The kind: sandbox, agent, questions, transcripts or all.
     """
 
     kind: Annotated[
@@ -227,11 +227,9 @@ def prune(
 ) -> None:
     """Remove old sessions of every kind; shows what would be removed, and asks first.
 
-    Without a rule: sandbox sessions not used for 24 hours, agent sessions that ended 30 days ago,
-    question sessions whose time in the configuration is over, transcripts of agents' conversations
-    that nothing was added to for 30 days; their sessions stay. Never: those that can't be dated,
-    are in use, active, paused or pinned, or belong to another user. `--kind transcripts` removes
-    these alone.
+    Without a rule: sandbox sessions not used for 24 hours, agent sessions that ended 30 days ago
+    and agents' transcripts as old, question sessions whose time in the configuration is over.
+    Never: those that can't be dated, are in use, active, paused, pinned or another user's.
 
     Args:
         dry_run: Only show what would be removed.
