@@ -21,7 +21,7 @@ from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.sandbox.host.files.system_calls import LINUX
 from agentforge_sessions.sandbox.interpreters.process_pool import configure_pool, pool_stats
 from agentforge_sessions.sandbox.workspaces.quota import (
-    Usage,
+    SpaceUsed,
     UsageCounter,
     usage_counter,
 )
@@ -40,7 +40,7 @@ STEP: Final = 1 if SOAKING else 70
 """Of the places to be killed at, one in so many."""
 
 KILLS: Final = 60 if SOAKING else 1
-LIMIT: Final = Usage(bytes=4 << 20, entries=200)
+LIMIT: Final = SpaceUsed(bytes=4 << 20, entries=200)
 
 OLD, NEW, OUTSIDE = "old " * 2000, "new " * 5000, "elsewhere " * 2000
 PROGRAM = f"""
