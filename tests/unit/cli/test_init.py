@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from agentforge_sessions.entrypoints.cli.main import run
+from tests.support.repositories import plain_git
 from tests.unit.cli.conftest import Ended
 
 Command = Callable[..., Ended]
@@ -61,6 +63,20 @@ def test_a_faulty_configuration_is_replaced_with_force(agentforge: Command, tmp_
     assert agentforge("list").code == 7
     assert agentforge("init", "--force").code == 0
     assert agentforge("list").code == 0
+
+
+def test_here_puts_the_sessions_of_a_repository_into_the_project(
+    agentforge: Command, tmp_path: Path
+) -> None:
+    plain_git(tmp_path, "init", "--quiet")
+    sessions = tmp_path / ".agentforge" / "sessions"
+    assert agentforge("init").code == 0
+    apart = json.loads(agentforge("list", "--json").out)["base"]
+    assert agentforge("init", "--here", "--dry-run").code == 0
+    assert not sessions.exists()
+    assert agentforge("init", "--here").code == 0
+    assert Path(apart).is_absolute()
+    assert json.loads(agentforge("list", "--json").out)["base"] == ".agentforge/sessions"
 
 
 def test_dry_run_and_json(agentforge: Command, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any, Final
 
 from ..... import harness
-from .....base.data_folder import NAME, find_data_folder
-from .....base.files import OsFileSystem, read_regular_file
+from .....base.data_folder import NAME, SESSIONS, find_data_folder
+from .....base.files import OsFileSystem, make_durable_directory, read_regular_file
 from .....base.settings.configuration import checked_configuration
 from .....base.settings.configuration_file import (
     FILE_NAME,
@@ -48,6 +48,7 @@ _WOULD: Final = {"written": "would write", "replaced": "would replace", "extende
 def init(
     cli: Cli,
     folder: Path = argument("DIR", default=Path()),
+    here: bool = flag("--here"),
     force: bool = flag("--force"),
     dry_run: bool = flag("--dry-run"),
 ) -> None:
@@ -57,6 +58,8 @@ def init(
 
     Args:
         folder: The project's folder; this one by default.
+        here: From now on put the project's sessions into its .agentforge/sessions, not into your
+            state directory; those that are there stay there.
         force: Replace the files that are there.
         dry_run: Only show what would be written.
     """
@@ -66,6 +69,8 @@ def init(
     done = begin_project(folder, force=force, dry_run=dry_run)
     if not dry_run:
         trust_scaffold(done.folder, done.files, now=cli.outside.clock())
+        if here:
+            make_durable_directory(OsFileSystem(), done.folder / NAME / SESSIONS)
     there = Path.cwd() == done.folder
     following = "agentforge run" if there else f"cd {shlex.quote(str(folder))} && agentforge run"
     if cli.output.wrote(_document(done, following, dry_run=dry_run)):
