@@ -7,7 +7,7 @@ from pathlib import Path
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.sessions.session_repository import PostgresSessions
 from agentforge_sessions.harness.views.conversations import conversations
-from tests.unit.cli.test_take_up import Desk, worked
+from tests.e2e.test_take_up import Desk, worked
 
 
 def machine(folder: Path, database: Database) -> Desk:
