@@ -116,7 +116,6 @@ def test_every_key_has_its_standing() -> None:
 
 def test_a_bound_that_may_be_lowered_is_the_default() -> None:
     found = Configuration()
-    assert TABLE["agents.token_budget"] == Smaller(DEFAULT_AGENT_BUDGET)
     assert TABLE["agents.gate_rounds"] == Smaller(found.agents.gate_rounds)
 
 
@@ -227,11 +226,12 @@ def test_the_host_of_an_address_is_shown_and_its_password_is_not(address: str, s
 
 
 def test_an_untrusted_file_keeps_what_is_harmless_and_says_what_it_does_not(project: Path) -> None:
-    write(project, '[agents]\ncreate = false\ntoken_budget = 10\n[project]\nlanguage = "rust"\n')
+    text = "[agents]\ncreate = false\ntoken_budget = 10\ngate_rounds = 1\n"
+    write(project, f'{text}[project]\nlanguage = "rust"\n')
     found = load_configuration()
-    assert (found.agents.create, found.agents.token_budget) == (True, 10)
-    assert found.project.language == "rust"
-    assert found.left_out == ("agents.create",)
+    assert (found.agents.create, found.agents.token_budget) == (True, DEFAULT_AGENT_BUDGET)
+    assert (found.agents.gate_rounds, found.project.language) == (1, "rust")
+    assert found.left_out == ("agents.create", "agents.token_budget")
 
 
 def test_with_trust_all_of_it_holds(project: Path) -> None:
@@ -441,10 +441,10 @@ def test_a_section_that_enables_by_being_there_is_shown() -> None:
 
 
 def test_a_bound_above_the_persons_own_can_be_trusted(project: Path) -> None:
-    own("[agents]\ntoken_budget = 1000\n")
-    values = {"agents": {"token_budget": 5000}}
+    own("[agents]\ngate_rounds = 1\n")
+    values = {"agents": {"gate_rounds": 2}}
     assert allowances(values) == []
-    assert len(allowances(values, {"agents": {"token_budget": 1000}})) == 1
+    assert len(allowances(values, {"agents": {"gate_rounds": 1}})) == 1
 
 
 @pytest.mark.parametrize("text", ["[agents]\n" + "a." * 40_000 + "a = 1\n", '"://a:' * 50_000])

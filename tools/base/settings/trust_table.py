@@ -103,7 +103,7 @@ TABLE: Final[Mapping[str, Standing]] = MappingProxyType(
         "jail.memory_bytes": Smaller(4 << 30, least=16 << 20),
         "jail.processes": Smaller(512, least=4),
         "agents.create": NeedsTrust("a prompt in an agent program begins a session: {}"),
-        "agents.token_budget": Smaller(1_000_000),
+        "agents.token_budget": NeedsTrust("an agent's session ends at {} tokens"),
         "agents.gate": NeedsTrust(
             "the gate's command runs after each turn, as you, in no jail: {}"
         ),
