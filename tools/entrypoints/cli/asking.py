@@ -15,6 +15,7 @@ import typer
 from .context import Cli
 from .options import QuestionPlace, argument, misuse, questions_directory, read_given_text
 from .output.documents import selected
+from .output.output import typed_line
 
 if TYPE_CHECKING:
     from ...questions import Question, QuestionSession, QuestionSessions, UserAnswer
@@ -186,9 +187,7 @@ def from_person(output: Output, questions: Sequence[Question]) -> list[UserAnswe
         )
 
     def read(prompt: str) -> str:
-        sys.stderr.write(prompt)
-        sys.stderr.flush()
-        if not (line := sys.stdin.readline()):
+        if not (line := typed_line(prompt.removesuffix(" "))):
             raise KeyboardInterrupt
         return line
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import io
 import json
 import os
+import select
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from ....base.errors import AgentForgeError
 from .errors import ConfirmationNeeded, Declined, OutputLost
@@ -41,6 +42,24 @@ def _jsonable(value: object) -> object:
     if isinstance(value, set | frozenset):
         return sorted(value)
     return str(value)
+
+
+_LOOK_S: Final = 0.5
+
+
+def typed_line(prompt: str) -> str:
+    """Show a prompt on standard error and return the line that is typed; empty at the end of input.
+
+    A Ctrl-C that comes between the prompt and the wait is noticed within half a second: a read that
+    has started would not end for it.
+    """
+    sys.stderr.write(f"{prompt} ")
+    sys.stderr.flush()
+    keyboard = sys.__stdin__
+    if keyboard is not None and keyboard is sys.stdin and keyboard.isatty():
+        while not select.select([keyboard], [], [], _LOOK_S)[0]:
+            pass
+    return sys.stdin.readline()
 
 
 class Output:
@@ -176,9 +195,7 @@ class Output:
             return
         if self.json or not sys.stdin.isatty():
             raise ConfirmationNeeded(f'"{question}"')
-        sys.stderr.write(f"{safe(question)} [y/N] ")
-        sys.stderr.flush()
-        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+        if typed_line(f"{safe(question)} [y/N]").strip().lower() not in {"y", "yes"}:
             raise Declined
 
     def can_ask(self) -> bool:
@@ -192,9 +209,7 @@ class Output:
             KeyboardInterrupt: The input ended.
         """
         while True:
-            sys.stderr.write(f"{safe(question)} ")
-            sys.stderr.flush()
-            line = sys.stdin.readline()
+            line = typed_line(safe(question))
             if not line:
                 raise KeyboardInterrupt
             letter = line.strip()[:1].lower()
