@@ -127,6 +127,16 @@ def test_the_program_that_worked_last_goes_on_with_its_own_conversation(desk: De
     assert found == [str(desk.project), "none", "none", "--resume", "talk-1"]
 
 
+def test_no_program_of_the_repository_is_opened(desk: Desk) -> None:
+    desk.put("claude-code")
+    worked(desk)
+    (desk.project / ".git").mkdir()
+    (desk.project / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    put_command(desk.project / "bin", "claude", f"touch {desk.out}")
+    desk.environment["PATH"] = f"{desk.project / 'bin'}:{desk.bin}"
+    assert "which is in this repository" in " ".join(desk.refused(desk.session_id).split())
+
+
 def test_another_program_takes_the_unfinished_prompt_up_in_the_same_folder(desk: Desk) -> None:
     desk.put("claude-code", "gemini")
     worked(desk)

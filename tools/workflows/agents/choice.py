@@ -98,8 +98,7 @@ def check_agent(agent: PhaseAgent, *, first_phase: str | None = None) -> None:
 def require_own_program(choice: AgentChoice) -> None:
     """Refuse an agent program that `PATH` finds in the repository of the working directory.
 
-    A repository does not choose the program that gets the person's login. A repository that is the
-    person's home may have it.
+    A repository does not choose the program that gets the person's login.
 
     Raises:
         AgentUnavailable: The program is in the repository.
@@ -107,19 +106,21 @@ def require_own_program(choice: AgentChoice) -> None:
     import shutil
 
     found = shutil.which(choice.value.partition(":")[0]) if choice.kind == "program" else None
-    if found is None:
-        return
-    here = Path.cwd()
-    top = next((one for one in (here, *here.parents) if is_repository(one)), None)
-    if top is None or os.path.samefile(top, os.path.expanduser("~")):
-        return
-    folder = Path(os.path.abspath(found)).parent
-    if any(one.is_relative_to(top.resolve()) for one in (folder, folder.resolve())):
+    if found is not None and is_in_repository_of(Path.cwd(), found):
         raise AgentUnavailable(
             agent=choice.value,
             problem=f"PATH leads to {found}, which is in this repository; a repository does not "
             "choose the program that gets your login. Leave its folder out of PATH",
         )
+
+
+def is_in_repository_of(folder: Path, program: str) -> bool:
+    """Return whether a program is in the repository around a folder, unless that is the home's."""
+    top = next((one for one in (folder, *folder.parents) if is_repository(one)), None)
+    if top is None or os.path.realpath(top) == os.path.realpath(os.path.expanduser("~")):
+        return False
+    place = Path(os.path.abspath(program)).parent
+    return any(one.is_relative_to(top.resolve()) for one in (place, place.resolve()))
 
 
 def make_agent(

@@ -34,6 +34,7 @@ from .....fleet import stores
 from .....harness.domain.history_events import AgentPrompted, AgentTurnEnded
 from .....harness.session_domain import SessionContext, SessionState
 from .....harness.views.conversations import Conversation, conversations
+from .....workflows.agents.choice import is_in_repository_of
 from ...checks.agent_program_checks import session_prospect
 from ...context import BASE_VARIABLE, STORE_VARIABLE, Cli
 from ...options import misuse
@@ -163,6 +164,8 @@ def _usable(
     path = find_command(program.COMMAND, places.environment)
     if path is None:
         raise refused(f"there is no {program.COMMAND} on the PATH; install it")
+    if is_in_repository_of(places.project, str(path)):
+        raise refused(f"PATH leads to {path}, which is in this repository; leave it out of PATH")
     found = [one for one in installed_programs(places) if one.program == program.NAME]
     if not found:
         raise refused(f"it does not call our hooks; first: agentforge install {program.NAME}")
