@@ -101,8 +101,9 @@ def test_a_wait_that_is_told_does_not_wait_for_the_poll(
 
     def answer() -> None:
         watcher.begun.wait()
+        (tell,) = watcher.tells  # the wait may see the answers, and end, before it is told
         sessions.save_session_answers(session_id, ANSWERS)
-        watcher.tells[0]()
+        tell()
 
     with in_thread(answer):
         assert sessions.wait_for_answers(session_id).answers == ANSWERS
