@@ -48,6 +48,7 @@ from agentforge_sessions.harness.feed_port import LeftEvent
 from agentforge_sessions.harness.format.session_codec import SessionEncoder, decode_session
 from agentforge_sessions.harness.session_domain import validate_session_id
 from agentforge_sessions.harness.session_layout import RUN_LOCKS, SESSION_FILE, STREAMS, WORKSPACE
+from agentforge_sessions.harness.steps.tail import with_tail
 from agentforge_sessions.harness.stream_port import (
     NewEntry,
     StreamEntry,
@@ -275,11 +276,12 @@ class MemorySessions:
         if data is None:
             return None
         try:
-            return decode_session(data, path=Path(session_id) / SESSION_FILE)
+            session = decode_session(data, path=Path(session_id) / SESSION_FILE)
         except SessionCorrupted as error:
             raise SessionCorrupted(
                 path=self.where_is(session_id), faults=error.faults, session_id=session_id
             ) from error
+        return with_tail(self, session)
 
     def exists(self, session_id: str) -> bool:
         if names_no_session(session_id):
@@ -389,12 +391,14 @@ class MemorySessions:
         entries: Sequence[NewEntry],
         *,
         expected: StreamMark | None = None,
-    ) -> None:
+    ) -> StreamMark:
         require_room(entries)
         with self.shelf.lock:
             streams, name = self._writable(session_id, stream, expected)
-            if entries:
-                streams.setdefault(name, self._stream(())).entries.extend(entries)
+            if not entries:
+                return expected or StreamMark()
+            streams.setdefault(name, self._stream(())).entries.extend(entries)
+            return streams[name].mark
 
     def replace_entries(
         self,
