@@ -10,6 +10,8 @@ which an index is built, and a body, which is read on demand.
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
+from ..base.files.log_frames import LogEntry
+
 MAX_ENTRY_BYTES: Final = 256 << 20
 """Most bytes of a single append, heads and bodies."""
 
@@ -26,21 +28,11 @@ class NewEntry(NamedTuple):
     body: bytes
 
 
-class StreamEntry(NamedTuple):
-    """A stored entry.
+StreamEntry = LogEntry
+"""A stored entry. Its position is its store's own, and its check is 0 where the store has none.
 
-    Attributes:
-        position: Its position; that of a later entry of the same stream is greater, or the same if
-            the body of this one is empty.
-        size: The body's length in bytes.
-        check: The store's check value for the body.
-        head: Its head.
-    """
-
-    position: int
-    size: int
-    check: int
-    head: bytes
+A later entry of a stream has a greater position, or the same if the body of this one is empty.
+"""
 
 
 class StreamMark(NamedTuple):

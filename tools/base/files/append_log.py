@@ -124,7 +124,7 @@ class AppendLog:
         except OSError as error:
             raise ReadError(path=self._path, cause=error) from error
         for body, entry in found:
-            if crc32(body) != entry.checksum:
+            if crc32(body) != entry.check:
                 raise self._damaged(entry.position)
         return [body for body, _ in found]
 

@@ -25,10 +25,14 @@ END: Final = b"AFLE"
 _FIXED: Final = struct.Struct("<4sIIQI")
 _CHECKSUM: Final = struct.Struct("<I")
 _ROW: Final = struct.Struct("<IQI")
+_FIRST_ROW: Final = struct.Struct("<4sIIQIIIQI")
 _PLACE: Final = struct.Struct("<Q")
 HEADER_BYTES: Final = _FIXED.size + _CHECKSUM.size
 _TRAILER: Final = struct.Struct("<Q4s")
 TRAILER_BYTES: Final = _TRAILER.size
+
+_BLOCK_BYTES: Final = 1 << 16
+_SHORT_FRAME_BYTES: Final = 1 << 12
 
 Read = Callable[[int, int], bytes]
 """Returns `length` bytes from an offset on; fewer at the end."""
@@ -54,13 +58,13 @@ class LogEntry(NamedTuple):
     Attributes:
         position: The offset of its body.
         size: The bytes of its body.
-        checksum: That of its body.
+        check: The checksum of its body.
         head: Its head.
     """
 
     position: int
     size: int
-    checksum: int
+    check: int
     head: bytes
 
 
@@ -152,7 +156,7 @@ def decode_log(data: bytes) -> list[tuple[bytes, bytes]]:
     scan = scan_log(read, len(data), LogMark())
     bodies = [read(entry.position, entry.size) for entry in scan.entries]
     damaged = any(
-        crc32(body) != entry.checksum for body, entry in zip(bodies, scan.entries, strict=True)
+        crc32(body) != entry.check for body, entry in zip(bodies, scan.entries, strict=True)
     )
     if scan.rest is not Rest.NOTHING or damaged:
         raise ValueError(f"what stands at byte {scan.mark.end} of a log is no whole entry")
@@ -181,16 +185,62 @@ def scan_log(read: Read, size: int, after: LogMark) -> LogScan:
     before = mark = after
     last: list[LogEntry] = []
     while mark.end < size:
+        if mark.end - before.end < _SHORT_FRAME_BYTES:
+            block = read(mark.end, min(_BLOCK_BYTES, size - mark.end))
+            found, marks = _short_frames(block, mark)
+            if found:
+                entries += found
+                last = found[-1:]
+                before, mark = marks
+                continue
         frame = _frame_at(read, mark.end, size)
         if frame is None or frame.previous != mark.checksum:
             return LogScan(entries, mark, _rest(read, mark.end, size))
         before, mark, last = mark, frame.mark, frame.entries
         entries += last
     # Only the last append can be incomplete: the one before it was synced before it started.
-    if any(crc32(read(entry.position, entry.size)) != entry.checksum for entry in last):
+    if any(crc32(read(entry.position, entry.size)) != entry.check for entry in last):
         del entries[len(entries) - len(last) :]
         return LogScan(entries, before, Rest.TORN)
     return LogScan(entries, mark, Rest.NOTHING)
+
+
+def _short_frames(block: bytes, after: LogMark) -> tuple[list[LogEntry], tuple[LogMark, LogMark]]:
+    """Return the entries of the frames with one entry that a block begins with.
+
+    It ends before any other frame, a part of one and what is no frame.
+
+    Args:
+        block: Bytes of the log.
+        after: Their place.
+
+    Returns:
+        The entries, and the marks before and after the last of them.
+    """
+    entries: list[LogEntry] = []
+    before: tuple[int, int, int] = after
+    base, checksum, last = after
+    at, least = 0, len(block) - HEADER_BYTES - _ROW.size - TRAILER_BYTES
+    while at <= least:
+        found = _FIRST_ROW.unpack_from(block, at)
+        magic, count, index_bytes, payload, previous, own, head_bytes, body_bytes, check = found
+        start = at + HEADER_BYTES
+        end = start + payload
+        index = block[start : start + index_bytes]
+        if (
+            magic != MAGIC
+            or count != 1
+            or previous != checksum
+            or index_bytes != _ROW.size + head_bytes
+            or payload != index_bytes + body_bytes
+            or block[end : end + TRAILER_BYTES] != _TRAILER.pack(end + TRAILER_BYTES - at, END)
+            or own != _checksum(block[at : at + _FIXED.size], base + at, index)
+        ):
+            break
+        entries.append(LogEntry(base + end - body_bytes, body_bytes, check, index[_ROW.size :]))
+        before = (base + at, checksum, last)
+        checksum, last, at = own, base + at, end + TRAILER_BYTES
+    return entries, (LogMark(*before), LogMark(base + at, checksum, last))
 
 
 def last_frames(read: Read, size: int, count: int) -> LogTail | None:
@@ -222,7 +272,7 @@ def last_frames(read: Read, size: int, count: int) -> LogTail | None:
     if begin == 0 and frames and frames[-1].previous != 0:
         return None
     for entry in frames[0].entries if frames else ():
-        if crc32(read(entry.position, entry.size)) != entry.checksum:
+        if crc32(read(entry.position, entry.size)) != entry.check:
             return None
     entries = [entry for frame in reversed(frames) for entry in frame.entries]
     whole = begin == 0 and all(frame.whole for frame in frames)
