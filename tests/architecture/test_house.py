@@ -22,7 +22,7 @@ BUDGETS: Final = {
     "base": 6_750,
     "entrypoints": 19_620,
     "fleet": 5_380,
-    "harness": 8_790,
+    "harness": 9_620,
     "integrations": 2_400,
     "jail": 2_320,
     "prune": 3_510,

@@ -55,7 +55,7 @@ from .errors import (
 )
 from .format.session_codec import HEAD_BYTES, SessionEncoder, SessionStamp, decode_stamp
 from .session_domain import SessionContext, SessionState
-from .session_layout import MAX_FILE_BYTES, SESSION_FILE, STREAMS
+from .session_layout import MAX_FILE_BYTES, SESSION_FILE, STEPS_KEY, STREAMS
 from .store.session_reader import SessionReader
 from .store.sessions_place import OwnSessions
 from .views.session_names import kept_documents, require_saved, stream_file
@@ -472,6 +472,10 @@ class SessionStore(SessionReader):
         session = super()._load(path, session_id, encoder)
         if session is not None:
             self._writer(session.session_id, encoder)
+            if STEPS_KEY in session.workflow_state:
+                from .steps.tail import with_tail  # most sessions have no log of steps
+
+                with_tail(self, session)
         return session
 
     def _writer(self, session_id: str, encoder: SessionEncoder | None = None) -> _SessionWriter:
@@ -587,12 +591,6 @@ class SessionStore(SessionReader):
         from .store.session_deletion import held_idle
 
         return held_idle(self._fs, self.session_directory(session_id), session_id, guards)
-
-    def load(self, session_id: str) -> SessionContext | None:
-        """Read a session, with what its log of steps adds; see `SessionRepository`."""
-        from .steps.tail import with_tail
-
-        return with_tail(self, super().load(session_id))
 
     def keep_step(self, session_id: str, name: str, data: bytes) -> None:
         """Store a step of the session's runs, atomically and durably.

@@ -23,6 +23,7 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from ...base.errors import shown
+from ...base.settings.spending import Amount
 from ..stream_port import StreamEntry
 from .errors import InvalidStepName, StepsUnreadable
 
@@ -69,26 +70,6 @@ _SHAPES: Final[dict[str, tuple[type, ...]]] = {
     Kind.REWIND: (int, int),
 }
 """The types of the fields between an entry's kind and its sums."""
-
-
-class Amount(NamedTuple):
-    """What something costs.
-
-    Attributes:
-        tokens: In tokens.
-        micro_usd: In millionths of a US dollar.
-    """
-
-    tokens: int = 0
-    micro_usd: int = 0
-
-    def plus(self, other: "Amount") -> "Amount":
-        """Return both together."""
-        return Amount(self.tokens + other.tokens, self.micro_usd + other.micro_usd)
-
-    def minus(self, other: "Amount") -> "Amount":
-        """Return the difference."""
-        return Amount(self.tokens - other.tokens, self.micro_usd - other.micro_usd)
 
 
 NOTHING: Final = Amount()

@@ -81,14 +81,14 @@ class SessionLed(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
 
 
 class LeadLost(HarnessError, kind=ErrorKind.CONFLICT):
-    """Another process leads the session by now; this one can't record anything any more."""
+    """Another process leads the session by now; this one can't record anything more."""
 
     message = """another process took over session {session_id}. What this one did since was not
     recorded, and the other does it again; end this process."""
     session_id: str
 
 
-class BudgetReached(HarnessError):
+class BudgetReached(HarnessError, kind=ErrorKind.BUDGET):
     """A call was not made because the budget does not cover what it reserves."""
 
     message = """{holder!r} reserves {required}, and {left} is left of the budget of {place}. It was
@@ -153,7 +153,7 @@ class StepFailed(HarnessError):
     """Its text."""
 
 
-class StepTimeout(HarnessError, TimeoutError, retryable=True):
+class StepTimeout(HarnessError, TimeoutError, kind=ErrorKind.TIMEOUT, retryable=True):
     """A step did not end in time."""
 
     message = """the step {path!r} of session {session_id} did not end within {timeout_s:g} s.

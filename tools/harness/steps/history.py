@@ -37,7 +37,7 @@ class StepHistory:
         leads: How many workers led it.
         finished: The codec and the number of the entry with the program's result; None without one.
         reserved: What is reserved, by holder.
-        inside: What was spent by the parts of a step, by its path; also of steps gone back over.
+        inside: What was spent by the parts of a step, by its path; also of steps that no longer count.
         signals: The numbers of the entries with signals, by name, oldest first.
     """
 

@@ -21,12 +21,12 @@ from ..errors import SessionCorrupted, SessionIdTaken, SessionNotFound
 from ..events.session_events import SessionEvents
 from ..services.session_recording import SessionChanges
 from ..session_domain import SessionContext
-from ..session_layout import PROGRAM_FILE
+from ..session_layout import PROGRAM_FILE, STEPS_KEY
 from ..session_ports import require_own
 from .entries import REWIND, STREAM, Kind, StepRecord, Sums, decode_record, is_step, microseconds
 from .errors import ArgumentsDiffer, KeyTaken, SessionLed
 from .step_log import StepLog, append_apart
-from .tail import STEPS_KEY, include
+from .tail import include
 
 if TYPE_CHECKING:
     from ..domain.session_observer import SessionObserver
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _NOTHING: Final = dict(zip(("recorded", "tokens", "micro_usd"), Sums()[1:], strict=True))
 
 
-class Program(NamedTuple):
+class ProgramKey(NamedTuple):
     """What a session belongs to.
 
     Attributes:
@@ -70,7 +70,7 @@ def program_session_id(key: str) -> str:
 
 def begin_or_go_on(
     sessions: LocalSessions,
-    program: Program,
+    program: ProgramKey,
     *,
     budget: int,
     goal: str | None = None,
@@ -118,7 +118,7 @@ def begin_or_go_on(
     return found
 
 
-def _require_program(sessions: LocalSessions, session_id: str, program: Program) -> None:
+def _require_program(sessions: LocalSessions, session_id: str, program: ProgramKey) -> None:
     own = program_of(sessions, session_id)
     if own.key != program.key or own.workflow != program.workflow:
         raise KeyTaken(session_id, key=program.key, workflow=program.workflow, owner=own.workflow)
@@ -126,7 +126,7 @@ def _require_program(sessions: LocalSessions, session_id: str, program: Program)
         raise ArgumentsDiffer(session_id, key=program.key)
 
 
-def program_of(sessions: SessionRepository, session_id: str) -> Program:
+def program_of(sessions: SessionRepository, session_id: str) -> ProgramKey:
     """Return what a session belongs to.
 
     Raises:
@@ -139,10 +139,10 @@ def program_of(sessions: SessionRepository, session_id: str) -> Program:
     found: Any = None
     with suppress(ValueError, RecursionError):
         found = json.loads(document.decode("utf-8", "surrogatepass"))
-    if isinstance(found, dict) and found.keys() == set(Program._fields):
+    if isinstance(found, dict) and found.keys() == set(ProgramKey._fields):
         key, workflow = found["key"], found["workflow"]
         if isinstance(key, str) and isinstance(workflow, str):
-            return Program(workflow, key, found["arguments"])
+            return ProgramKey(workflow, key, found["arguments"])
     where = sessions.where_is(session_id, PROGRAM_FILE)
     raise SessionCorrupted(path=where, faults=["names no program"], session_id=session_id)
 

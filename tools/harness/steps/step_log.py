@@ -1,8 +1,8 @@
 """The log of a session's steps: written by the worker that leads it, read by anybody.
 
-Each change is one entry, appended if the log is as this process read it. Whoever was overtaken
-finds the other's lead in what was appended meanwhile, and records nothing more: that is the fence,
-on files and in a database alike.
+Each change is one entry, appended if the log is as this process read it. A worker that was
+overtaken finds the other's lead in what was appended meanwhile, and records nothing more: that is
+the fence, on files and in a database alike.
 """
 
 from __future__ import annotations
@@ -91,11 +91,13 @@ class StepLog:
             ReadError: What is stored is damaged, or the store refused.
         """
         with self._lock:
-            part = self.store.read_entries(self.session_id, STREAM, since=self._mark)
-            if part.anew:
+            entries, mark, replaced = self.store.read_entries(
+                self.session_id, STREAM, since=self._mark
+            )
+            if replaced:
                 self.history = StepHistory(self.session_id)
-            self.history.fold(part.entries)
-            self._mark = part.mark
+            self.history.fold(entries)
+            self._mark = mark
 
     def take_lead(self) -> None:
         """Become the worker that records; what an earlier one reserved is free again.
@@ -258,11 +260,11 @@ class StepLog:
             for scope, limit in bounds:
                 held = history.held_within(scope) if scope else history.held()
                 spent = history.inside[scope] if scope else history.sums.spent
-                gone = held.plus(spent)
+                used = held.plus(spent)
                 tokens, micro_usd = limit
                 left = Limit(
-                    None if tokens is None else tokens - gone.tokens,
-                    None if micro_usd is None else micro_usd - gone.micro_usd,
+                    None if tokens is None else tokens - used.tokens,
+                    None if micro_usd is None else micro_usd - used.micro_usd,
                 )
                 self._require(holder, amount, scope, left)
 

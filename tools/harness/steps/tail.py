@@ -15,14 +15,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..errors import SessionCorrupted
+from ..session_layout import STEPS_KEY
 from .entries import STREAM, Sums, decode_head
 
 if TYPE_CHECKING:
     from ..session_domain import SessionContext
     from ..stream_port import SessionStreams
 
-STEPS_KEY: Final = "steps"
-"""The name in a session's workflow state under which it says what of the log is in it."""
 _COUNTS: Final = ("recorded", "tokens", "micro_usd")
 _Session = TypeVar("_Session", bound="SessionContext | None")
 
