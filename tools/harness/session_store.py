@@ -588,6 +588,12 @@ class SessionStore(SessionReader):
 
         return held_idle(self._fs, self.session_directory(session_id), session_id, guards)
 
+    def load(self, session_id: str) -> SessionContext | None:
+        """Read a session, with what its log of steps adds; see `SessionRepository`."""
+        from .steps.tail import with_tail
+
+        return with_tail(self, super().load(session_id))
+
     def keep_step(self, session_id: str, name: str, data: bytes) -> None:
         """Store a step of the session's runs, atomically and durably.
 
@@ -620,9 +626,9 @@ class SessionStore(SessionReader):
         entries: Sequence[NewEntry],
         *,
         expected: StreamMark | None = None,
-    ) -> None:
+    ) -> StreamMark:
         """Add entries to a stream, all or none; see `SessionStreams`."""
-        self._streamed().append(self._log_of(session_id, stream), entries, expected)
+        return self._streamed().append(self._log_of(session_id, stream), entries, expected)
 
     @SESSION_ERRORS.raised("session_id")
     def replace_entries(

@@ -45,6 +45,7 @@ from ..harness.events.session_feed import PositionFeed
 from ..harness.format.session_codec import SessionEncoder, decode_session
 from ..harness.session_domain import validate_session_id
 from ..harness.session_layout import RUN_LOCKS, SESSION_FILE, STREAMS, WORKSPACE
+from ..harness.steps.tail import with_tail
 from ..harness.stream_port import (
     NewEntry,
     StreamEntry,
@@ -195,11 +196,12 @@ class MemorySessions:
         if data is None:
             return None
         try:
-            return decode_session(data, path=Path(session_id) / SESSION_FILE)
+            session = decode_session(data, path=Path(session_id) / SESSION_FILE)
         except SessionCorrupted as error:
             raise SessionCorrupted(
                 path=self.where_is(session_id), faults=error.faults, session_id=session_id
             ) from error
+        return with_tail(self, session)
 
     def exists(self, session_id: str) -> bool:
         if names_no_session(session_id):
@@ -317,12 +319,14 @@ class MemorySessions:
         entries: Sequence[NewEntry],
         *,
         expected: StreamMark | None = None,
-    ) -> None:
+    ) -> StreamMark:
         require_room(entries)
         with self.shelf.lock:
             streams, name = self._writable(session_id, stream, expected)
-            if entries:
-                streams.setdefault(name, self.shelf.stream(())).entries.extend(entries)
+            if not entries:
+                return expected or StreamMark()
+            streams.setdefault(name, self.shelf.stream(())).entries.extend(entries)
+            return streams[name].mark
 
     def replace_entries(
         self,

@@ -39,6 +39,7 @@ from ....harness.session_domain import (
     SessionState,
 )
 from ....harness.session_layout import KIND, MAX_FILE_BYTES, STEPS
+from ....harness.steps.tail import with_tail
 from ....harness.views.entry_events import EntryEvent, events_after, first_own
 from ....harness.views.session_filter import SessionFilter
 from ....harness.views.session_head import SessionSummary, UnreadableSession
@@ -366,7 +367,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
             session, size = self._load(connection, checked_id(session_id))
         if session is not None:
             self._remember(session_id, StoredLists.of(session, size_bytes=size))
-        return session
+        return with_tail(self, session)
 
     def _load(self, connection: Connection, session_id: str) -> tuple[SessionContext | None, int]:
         """Read a session, and the size of its lists' rows."""
