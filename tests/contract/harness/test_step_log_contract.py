@@ -48,8 +48,8 @@ from agentforge_sessions.harness.steps.program_sessions import (
 )
 from agentforge_sessions.harness.steps.step_log import OWN, StepLog
 from agentforge_sessions.harness.stream_port import NewEntry
+from agentforge_sessions.testing.memory_sessions import MemorySessions
 from tests.support.clock import START
-from tests.support.memory_sessions import MemorySessions
 
 Open = Callable[[], LocalSessions]
 REPORT = ProgramKey("report", "the key")
