@@ -202,6 +202,18 @@ def path_of(head: bytes) -> bytes:
     return head[len(_STEP) : head.find(b'"', len(_STEP))]
 
 
+def call_of(head: bytes) -> tuple[bytes, int]:
+    """Return the scope and the number of the call in the head of a recorded step.
+
+    Raises:
+        ValueError: It has none.
+    """
+    end = head.index(b'"', len(_STEP))
+    return head[len(_STEP) : end].rpartition(b"/")[0], int(
+        head[end + 2 : head.index(b",", end + 2)]
+    )
+
+
 def decode_head(session_id: str, head: bytes) -> ReadHead:
     """Return what a head says.
 
