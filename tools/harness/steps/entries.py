@@ -202,16 +202,18 @@ def path_of(head: bytes) -> bytes:
     return head[len(_STEP) : head.find(b'"', len(_STEP))]
 
 
-def call_of(head: bytes) -> tuple[bytes, int]:
+def call_of(session_id: str, head: bytes) -> tuple[bytes, int]:
     """Return the scope and the number of the call in the head of a recorded step.
 
     Raises:
-        ValueError: It has none.
+        StepsUnreadable: It has none.
     """
-    end = head.index(b'"', len(_STEP))
-    return head[len(_STEP) : end].rpartition(b"/")[0], int(
-        head[end + 2 : head.index(b",", end + 2)]
-    )
+    end = head.find(b'"', len(_STEP))
+    try:
+        number = int(head[end + 2 : head.index(b",", end + 2)])
+    except ValueError as error:
+        raise StepsUnreadable(session_id, reason=f"{shown(head)} is no step") from error
+    return head[len(_STEP) : end].rpartition(b"/")[0], number
 
 
 def decode_head(session_id: str, head: bytes) -> ReadHead:
