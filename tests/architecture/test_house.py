@@ -29,6 +29,7 @@ BUDGETS: Final = {
     "questions": 3_390,
     "repository": 5_290,
     "sandbox": 11_170,
+    "testing": 620,
     "wiring": 2_390,
     "workflows": 7_710,
 }
