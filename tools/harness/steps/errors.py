@@ -127,6 +127,16 @@ class ResultNotKept(HarnessError, TypeError):
         return "The function was not run."
 
 
+class ResultUnreadable(HarnessError, kind=ErrorKind.INVALID_FILE):
+    """The recorded result of a step is not a value of the annotation."""
+
+    message = """what is recorded as the result of the step {step!r} can't be read: {reason}.
+    Nothing was run or changed; give the function's result the type that it had, or rewind the
+    session to before the step."""
+    step: str
+    reason: str
+
+
 class StepFailed(HarnessError):
     """A step ended with an exception that is final: it is recorded, and the step is not run again.
 
