@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from agentforge_sessions.agents.hooks.handler import handle
-from agentforge_sessions.agents.ledger import Amount, Payer, opened
+from agentforge_sessions.agents.ledger import Payer, opened
+from agentforge_sessions.base.settings.spending import Amount
 from agentforge_sessions.fleet import stores
 from agentforge_sessions.harness import SessionState
 from tests.support.agent_conversations import (

@@ -315,7 +315,7 @@ def _has_room(binding: Binding, tokens: int, now: datetime, environment: Mapping
         now: The time.
         environment: Locates the person's files.
     """
-    from ...base.settings.spending import read_spending
+    from ...base.settings.spending import Amount, read_spending
 
     settings, (used, budget, micro_usd) = read_spending(environment), binding.account
     after = used + round(tokens * max((1.0, *settings.weights.values())))
@@ -324,7 +324,7 @@ def _has_room(binding: Binding, tokens: int, now: datetime, environment: Mapping
         return False
     if not settings.limits:
         return True
-    from ..ledger import Amount, purse_of
+    from ..ledger import purse_of
 
     cost = sum(binding.spent(environment).price(binding.charged).models.values())
     before = Amount(used, micro_usd)
