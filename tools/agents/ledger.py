@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..base.data_folder import state_folder
-from ..base.settings.spending import SCOPES, Limit
+from ..base.settings.spending import SCOPES, Limit, read_spending
 from ..harness.domain.history_events import dollars
 
 if TYPE_CHECKING:
@@ -34,12 +34,14 @@ CREATE TABLE IF NOT EXISTS recorded(project TEXT, session TEXT, tokens INTEGER N
 CREATE TABLE IF NOT EXISTS extended(scope TEXT, name TEXT,
     tokens INTEGER NOT NULL, micro_usd INTEGER NOT NULL, PRIMARY KEY(scope, name)) WITHOUT ROWID;
 """
-_SAID: Final = {
+SCOPE_NAMES: Final = {
     "session": "this session",
     "project": "this project",
     "day": "today",
     "person": "all your agents",
 }
+AMOUNTS: Final = "tokens, as 200000 or 200k, or dollars, as 5usd or $2.50"
+"""What `amount_of` reads, in words."""
 
 
 class Amount(NamedTuple):
@@ -108,7 +110,46 @@ class Standing(NamedTuple):
             dollars(one) if self.unit == "micro_usd" else f"{one:,} tokens"
             for one in (self.spent, self.most)
         )
-        return f"{spent} of {most} for {_SAID[self.scope]}"
+        return f"{spent} of {most} for {SCOPE_NAMES[self.scope]}"
+
+
+def amount_of(text: str) -> Amount | None:
+    """Return the tokens or the dollars that a text names; None if it is neither, or 0."""
+    import re  # only a person names amounts
+
+    tokens = "([0-9]{1,3}(?:[,_ ][0-9]{3}){1,6}|[0-9]{1,19})(k|m)?"
+    dollars = r"\$?([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(?:usd)?"
+    found = re.fullmatch(f"(?i){tokens}|{dollars}", text.strip())
+    if found is None:
+        return None
+    if found[1]:
+        count = int(re.sub("[,_ ]", "", found[1]))
+        amount = Amount(count * 1000 ** " km".index((found[2] or " ").lower()))
+    else:
+        amount = Amount(micro_usd=round(float(found[3]) * 1_000_000))
+    return None if amount == Amount() else amount
+
+
+def extend_limit(
+    scope: str, payer: Payer, more: Amount, environment: Mapping[str, str] = os.environ
+) -> str | None:
+    """Extend a limit of the person; return why it can't be, or None if it is extended.
+
+    Raises:
+        WriteError: It could not be recorded, so nothing was extended.
+    """
+    unit, key = ("tokens", "tokens") if more.tokens else ("micro_usd", "usd")
+    if getattr(read_spending(environment).limits.get(scope), unit, None) is None:
+        return f"your configuration sets no limit {scope}_{key} in [budget]"
+    try:
+        with opened(environment) as ledger:
+            ledger.extend(scope, payer, more)
+    except OSError as error:
+        from ..base.files import WriteError  # only a failure needs it
+
+        path = state_folder(environment) / _FILE
+        raise WriteError(path=path, operation="write", cause=error) from error
+    return None
 
 
 @contextmanager
@@ -216,6 +257,14 @@ def standings(limits: Mapping[str, Limit], spent: Mapping[str, Amount]) -> list[
         for unit, most in limits.get(scope, Limit())._asdict().items()
         if most is not None and scope in spent
     ]
+
+
+def limits_of(
+    payer: Payer, spent: Amount, environment: Mapping[str, str] = os.environ
+) -> Sequence[Standing]:
+    """Return how much of each limit of the person is spent, given what the session spent."""
+    limits = read_spending(environment).limits
+    return Purse(payer, limits, environment).standings(spent, spent)[1]
 
 
 class Purse:

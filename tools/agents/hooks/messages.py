@@ -178,7 +178,8 @@ def spent(session: SessionContext) -> str:
     return (
         f"AgentForge: the token budget of session {session.session_id} is spent "
         f"({budget.tokens_used:,} of {budget.total_budget:,} tokens). The session is paused, and "
-        f"what was done is recorded. A person goes on with: {extend_command(session)}"
+        f"what was done is recorded. A person goes on with: agentforge:budget TOKENS; elsewhere, "
+        f"with {extend_command(session)}, or in agentforge ui"
     )
 
 
@@ -193,7 +194,8 @@ def over(session: SessionContext, limit: Standing) -> str:
     command = f"agentforge session budget {session.session_id} --of {limit.scope} --extend {more}"
     return (
         f"AgentForge: a limit is spent: {limit}. The session is paused, and what was done is "
-        f"recorded. A person goes on with: {command}"
+        f"recorded. A person goes on with: agentforge:budget {more} {limit.scope}; elsewhere, with "
+        f"{command}, or in agentforge ui"
     )
 
 
