@@ -104,6 +104,11 @@ class Standing(NamedTuple):
         """Whether 80 % or more is spent."""
         return self.spent * 100 >= self.most * _NEAR_PERCENT
 
+    def extension(self, session_id: str) -> str:
+        """Return the command by which a person extends it."""
+        more = "5usd" if self.unit == "micro_usd" else "TOKENS"
+        return f"agentforge session budget {session_id} --of {self.scope} --extend {more}"
+
     def __str__(self) -> str:
         """Return it in words: "$4.20 of $5.00 for today"."""
         spent, most = (
@@ -222,6 +227,22 @@ class Ledger:
             query = "INSERT OR REPLACE INTO recorded VALUES(?, ?, ?, ?)"
             self._base.execute(query, (payer.project, payer.session, *after))
 
+    def session(self, payer: Payer) -> Amount:
+        """Return what is recorded of a session, with what runs of it spent."""
+        return (self.recorded(payer) or Amount()).plus(self.of_runs(payer))
+
+    def of_runs(self, payer: Payer) -> Amount:
+        """Return what runs of a session spent."""
+        return self.recorded(_runs_of(payer)) or Amount()
+
+    def charge_call(self, payer: Payer, more: Amount) -> None:
+        """Record what a run of a session spent in one call of an agent."""
+        known = self.of_runs(payer)
+        self.charge(_runs_of(payer), known, known.plus(more))
+        with self._base:  # the session's own record of its tokens has these, too
+            query = "UPDATE recorded SET tokens = tokens + ? WHERE project = ? AND session = ?"
+            self._base.execute(query, (more.tokens, payer.project, payer.session))
+
     def extend(self, scope: str, payer: Payer, more: Amount) -> None:
         """Extend a scope's limit."""
         self._base.execute(
@@ -233,6 +254,10 @@ class Ledger:
     def _amount(self, query: str, *values: str) -> Amount | None:
         row = self._base.execute(query, values).fetchone()
         return None if row is None else Amount(*map(int, row))
+
+
+def _runs_of(payer: Payer) -> Payer:
+    return payer._replace(session=f"{payer.session}/runs")
 
 
 def spent_on(now: datetime, environment: Mapping[str, str]) -> Amount:
@@ -295,7 +320,8 @@ class Purse:
             missing = before.minus(ledger.recorded(self._payer) or before)
             limits = ledger.extended(limits, self._payer)
             known = ledger.spent(self._payer)
-            spent = {**{one: known[one].plus(missing) for one in known}, **spent}
+            spent = {one: known[one].plus(missing) for one in known}
+            spent["session"] = before.plus(ledger.of_runs(self._payer))
         more = after.minus(before)
         return (
             standings(limits, spent),

@@ -191,11 +191,10 @@ def near(limit: Standing) -> str:
 def over(session: SessionContext, limit: Standing) -> str:
     """Return why the agent has to stop for a limit of the person, and what they can do."""
     more = "5usd" if limit.unit == "micro_usd" else "TOKENS"
-    command = f"agentforge session budget {session.session_id} --of {limit.scope} --extend {more}"
     return (
         f"AgentForge: a limit is spent: {limit}. The session is paused, and what was done is "
         f"recorded. A person goes on with: agentforge:budget {more} {limit.scope}; elsewhere, with "
-        f"{command}, or in agentforge ui"
+        f"{limit.extension(session.session_id)}, or in agentforge ui"
     )
 
 

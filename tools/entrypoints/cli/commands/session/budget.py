@@ -80,14 +80,14 @@ def budget(
         if refused is not None:
             raise misuse("--extend", refused)
     with opened(os.environ) as ledger:
-        spent = ledger.spent(payer)
+        spent, runs = ledger.spent(payer), ledger.of_runs(payer)
         limits = ledger.extended(read_spending().limits, payer)
     if session is not None:
         from .....agents.hooks.recording import session_cost
 
         manager, session = cli.load(named)
         used = session.token_budget.tokens_used
-        spent = {"session": Amount(used, session_cost(session)), **spent}
+        spent = {"session": Amount(used, session_cost(session) + runs.micro_usd), **spent}
     left = standings(limits, spent)
     payload: dict[str, Any] = {} if session is None else state_document(session, manager.store)
     payload["spending"] = [_document(scope, one, left) for scope, one in spent.items()]
