@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..base.data_folder import state_folder
-from ..base.settings.spending import SCOPES, Limit, read_spending
+from ..base.settings.spending import SCOPES, Amount, Limit, read_spending
 from ..harness.domain.history_events import dollars
 
 if TYPE_CHECKING:
@@ -42,21 +42,6 @@ SCOPE_NAMES: Final = {
 }
 AMOUNTS: Final = "tokens, as 200000 or 200k, or dollars, as 5usd or $2.50"
 """What `amount_of` reads, in words."""
-
-
-class Amount(NamedTuple):
-    """Tokens, and a cost in millionths of a US dollar."""
-
-    tokens: int = 0
-    micro_usd: int = 0
-
-    def plus(self, other: "Amount") -> "Amount":
-        """Return both together."""
-        return Amount(self.tokens + other.tokens, self.micro_usd + other.micro_usd)
-
-    def minus(self, other: "Amount") -> "Amount":
-        """Return the difference."""
-        return Amount(self.tokens - other.tokens, self.micro_usd - other.micro_usd)
 
 
 class Payer(NamedTuple):

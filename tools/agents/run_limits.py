@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..base.clock import Clock, utc_now
-from ..base.settings.spending import read_spending
+from ..base.settings.spending import Amount, read_spending
 from ..workflows.agents.port import PhaseAgent, TokenUsage
-from .ledger import Amount, Payer, day_of, opened, standings
+from .ledger import Payer, day_of, opened, standings
 from .programs.prices import Prices
 from .programs.tokens import Tokens
 

@@ -117,7 +117,7 @@ class SessionStreams(Protocol):
         entries: Sequence[NewEntry],
         *,
         expected: StreamMark | None = None,
-    ) -> None:
+    ) -> StreamMark:
         """Append entries to a stream, all or none; the first ones create it.
 
         Args:
@@ -126,6 +126,9 @@ class SessionStreams(Protocol):
             entries: The entries; with none, nothing changes.
             expected: How far the caller read the stream: if it has other content since, nothing is
                 written. None: whatever it holds.
+
+        Returns:
+            The mark after them; without entries, `expected` or one at the beginning.
 
         Raises:
             InvalidSessionId: The id is malformed.

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from agentforge_sessions.agents.ledger import Amount, Payer, day_of, opened
+from agentforge_sessions.agents.ledger import Payer, day_of, opened
+from agentforge_sessions.base.settings.spending import Amount
 from agentforge_sessions.harness import SessionStore
 from agentforge_sessions.harness.stream_port import NewEntry
 from agentforge_sessions.questions import Option, Question

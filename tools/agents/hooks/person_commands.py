@@ -13,12 +13,12 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from ...base.errors import AgentForgeError
-from ...base.settings.spending import SCOPES
+from ...base.settings.spending import SCOPES, Amount
 from ...harness.domain.history_events import BudgetExtended
 from ...harness.session_domain import SessionContext, SessionState
 from ...harness.session_ports import require_own
 from ...harness.views.session_head import SessionSummary
-from ..ledger import AMOUNTS, Amount, Payer, amount_of, day_of, extend_limit, limits_of
+from ..ledger import AMOUNTS, Payer, amount_of, day_of, extend_limit, limits_of
 from ..programs.hook_event import HookEvent
 from . import messages
 from .project_place import ProjectPlace

@@ -10,10 +10,11 @@ from typing import Final
 from attrs import evolve
 
 from ...agents.hooks.recording import session_cost
-from ...agents.ledger import Amount, Payer, Standing, day_of, limits_of
+from ...agents.ledger import Payer, Standing, day_of, limits_of
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
 from ...base.files.trees import TreeChanges
+from ...base.settings.spending import Amount
 from ...fleet.stores import is_database, open_sessions
 from ...harness import SessionContext, SessionObserver
 from ...harness.domain.session_observer import CatchesUp

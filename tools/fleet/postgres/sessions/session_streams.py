@@ -41,13 +41,13 @@ stream as (
     on conflict (session_id, name) do update set
         last = stored.last + excluded.last, size_bytes = stored.size_bytes + excluded.size_bytes
     where %(last)s is null or (stored.generation, stored.last) = (%(generation)s, %(last)s)
-    returning session_id, name, last - cardinality(%(heads)s::bytea[]) as before),
+    returning session_id, name, generation, last, last - cardinality(%(heads)s::bytea[]) as before),
 entries as (
     insert into agentforge.session_stream_entries (session_id, stream, position, head, body)
     select session_id, name, before + new.number, new.head, new.body
     from stream, unnest(%(heads)s::bytea[], %(bodies)s::bytea[])
         with ordinality new (head, body, number))
-select (select count(*) from stream), (select count(*) from head)
+select generation, last from stream
 """
 _HOLD: Final = "select state from agentforge.sessions where id = %s for no key update"
 _HELD: Final = "select from agentforge.sessions where id = %(id)s for update"
@@ -115,14 +115,15 @@ class PostgresStreams(OnDatabase):
         entries: Sequence[NewEntry],
         *,
         expected: StreamMark | None = None,
-    ) -> None:
+    ) -> StreamMark:
         """Add entries to a stream, all or none; see `SessionStreams`."""
         checked_id(session_id)
         stream_file(stream)
         require_room(entries)
-        if entries:
-            with self._database.connection() as connection:
-                _append(connection, self._database.name, session_id, stream, entries, expected)
+        if not entries:
+            return expected or StreamMark()
+        with self._database.connection() as connection:
+            return _append(connection, self._database.name, session_id, stream, entries, expected)
 
     def replace_entries(
         self,
@@ -279,7 +280,7 @@ def _append(
     stream: str,
     entries: Sequence[NewEntry],
     expected: StreamMark | None,
-) -> None:
+) -> StreamMark:
     values = {
         "id": session_id,
         "stream": stream,
@@ -290,8 +291,8 @@ def _append(
         "last": None if expected is None else expected.two,
     }
     row = connection.execute(_APPEND, values).fetchone()
-    if row is not None and row[0]:
-        return
+    if row is not None:
+        return StreamMark(*row)
     head = connection.execute(
         "select state from agentforge.sessions where id = %s", (session_id,)
     ).fetchone()

@@ -10,7 +10,6 @@ import typer
 
 from .....agents.ledger import (
     AMOUNTS,
-    Amount,
     Payer,
     amount_of,
     day_of,
@@ -18,7 +17,7 @@ from .....agents.ledger import (
     opened,
     standings,
 )
-from .....base.settings.spending import read_spending
+from .....base.settings.spending import Amount, read_spending
 from .....harness.domain.history_events import dollars
 from ...context import Cli
 from ...options import argument, complete_session_ids, misuse, option
