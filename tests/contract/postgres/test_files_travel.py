@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.packs import PostgresPacks
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.views.checkpoints import last_kept
-from tests.e2e.test_take_up import Desk
+from tests.e2e.test_take_up import TOOLS, Desk
 from tests.support.promptness import wait_until
 from tests.support.repositories import plain_git
+from tests.support.terminals import run_in_terminal
 
 
 class Machine(Desk):
@@ -38,8 +41,13 @@ class Machine(Desk):
             path.unlink() if text is None else path.write_text(text)
         self.hook("claude-code", "Stop", conversation=talk, last_assistant_message="Done.")
         (session_id,) = self.store.list_sessions()
-        wait_until(lambda: last_kept(self.load(session_id)).snapshot in self.sent(session_id))
+        wait_until(lambda: self.is_sent(session_id))
         return self.load(session_id)
+
+    def is_sent(self, session_id: str) -> bool:
+        """Return whether others can have the last files, or it is said why not."""
+        last = last_kept(self.load(session_id))
+        return bool(last.snapshot and (last.unkept or last.snapshot in self.sent(session_id)))
 
     def load(self, session_id: str) -> SessionContext:
         found = self.store.load(session_id)
@@ -56,6 +64,10 @@ class Machine(Desk):
 
 @pytest.fixture
 def machines(tmp_path: Path, database: Database) -> tuple[Machine, Machine]:
+    return two_machines(tmp_path, database)
+
+
+def two_machines(tmp_path: Path, database: Database) -> tuple[Machine, Machine]:
     origin = tmp_path / "origin"
     subprocess.run(["git", "init", "-q", "-b", "main", origin], check=True)
     (origin / "a").write_text("one\n")
@@ -92,5 +104,48 @@ def test_the_files_of_a_session_come_to_another_machine_and_go_back(
     assert one.files()["a"] == "two\n"
     one.resumed(*elsewhere, "--files", "bring")
     assert one.files() == {"a": "three\n", "new": "new\n"}
-    assert "+three" in one.agentforge("diff", session_id).stdout
-    one.resumed(*elsewhere)  # nothing differs any more, and nothing is asked
+    (one.project / "a").write_text("by a person\n")
+    assert "+by a person" in one.agentforge("diff", session_id).stdout
+    one.resumed(*elsewhere)  # it was worked on here last, and nothing is asked
+    assert one.files()["a"] == "by a person\n"
+
+
+def test_files_are_left_as_the_person_says_and_deleted_with_the_session(
+    machines: tuple[Machine, Machine], database: Database
+) -> None:
+    one, other = machines
+    session_id = one.work("talk-1", a="two\n").session_id
+    shown = run_in_terminal(
+        [TOOLS / "agentforge", "resume", session_id, "--in", "opencode"],
+        folder=other.project,
+        environment=other.environment,
+        until=other.out.exists,
+        patience_s=60.0,
+        typed=b"l\n",
+    )
+    assert "a | 2 +-" in shown
+    assert other.files()["a"] == "one\n"
+    other.out.unlink()
+    other.resumed(session_id, "--in", "opencode")
+    other.work("talk-2", b="two\n")
+    one.resumed(session_id, "--in", "opencode", "--files", "bring")
+    assert one.files() == {"a": "one\n", "b": "two\n"}
+
+    assert len(list(PostgresPacks(database).objects.list())) > 1
+    one.store.delete(session_id)
+    assert list(PostgresPacks(database).objects.list()) == []
+
+
+def test_what_the_database_refuses_is_said_on_both_machines(
+    tmp_path: Path, fresh: Database
+) -> None:
+    one, other = two_machines(tmp_path, fresh)
+    with fresh.connection() as connection:
+        connection.execute("drop table agentforge.pack_objects")
+    session = one.work("talk-1", a="two\n")
+    assert "not on other machines" in (last_kept(session).unkept or "")
+    done = other.agentforge("resume", session.session_id, "--in", "opencode")
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 0, said
+    assert f"are only on {socket.gethostname()} (not on other machines: " in said
+    assert other.files()["a"] == "one\n"

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ...base.data_folder import NAME, is_repository, read_plain
 from ...harness.domain.history_events import CheckpointTaken
@@ -62,14 +62,14 @@ class WorkTree(NamedTuple):
     directory: Path
 
     def snapshots(
-        self, *, at_once: int | None = None, wait_s: float = 60.0, shared: bool = False
+        self, *, at_once: int | None = None, wait_s: float = 60.0, **more: Any
     ) -> "Snapshots":
         """Return its snapshots; their repository may not exist.
 
         Args:
             at_once: The most entries to list again, and files to store, in one call; any if None.
             wait_s: How long to wait for another process that works in it, in seconds.
-            shared: Whether snapshots may come from other machines.
+            more: More for their `SnapshotRepository`.
         """
         # These take long to load, and most calls of the hook do not need them.
         from ...base.settings.ignored_files import WorkTreeFiles
@@ -82,7 +82,7 @@ class WorkTree(NamedTuple):
             self.root,
             lock_timeout_s=wait_s,
             choice=WorkTreeFiles(at_once),
-            shared=shared,
+            **more,
         )
         limits = ScanLimits(max_bytes=_MOST_BYTES, max_file_bytes=_MOST_FILE_BYTES)
         return Snapshots(repository, limits=limits)

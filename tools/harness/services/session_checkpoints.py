@@ -260,7 +260,9 @@ class SessionCheckpoints:
         if snapshots.work_tree(session.session_id) is not None:
             # Nobody prepares a person's folder: what is in it is recorded before it is touched, and
             # the session is back once the files are.
-            self._record(session, saved)
+            if saved is not None:
+                with self._changes.changing(session):
+                    session.add_event(saved, details=_BEFORE, now=self._clock())
             snapshots.bring_back(session.session_id, event.snapshot)
             saved = None
         with self._changes.changing(session):
@@ -279,23 +281,20 @@ class SessionCheckpoints:
         is_new = left.snapshot is not None and left.snapshot not in snapshots_of(session)
         return CheckpointTaken(snapshot=left.snapshot) if is_new else None
 
-    def _record(
-        self, session: SessionContext, saved: CheckpointTaken | None, details: str = _BEFORE
-    ) -> None:
-        if saved is not None:
-            with self._changes.changing(session):
-                session.add_event(saved, details=details, now=self._clock())
-
     def bring(self, session: SessionContext, to: str | int) -> CheckpointEntry:
         """Bring an agent's work tree to a checkpoint's files; see `SessionManager.bring`."""
         snapshots = self._require("bring")
         snapshots.require_branch(session.session_id, session.tags)
         with self._places.idle(session.session_id, GUARDS):
             target = self._kept(session, to)
-            self._record(session, self._leave(snapshots, session))
+            saved = self._leave(snapshots, session)
+            to_be = CheckpointTaken(snapshot=target.snapshot)
+            details = f"the files of checkpoint {target.number} are to be brought"
+            with self._changes.changing(session):  # after a kill, the last one is brought again
+                if saved is not None:
+                    session.add_event(saved, details=_BEFORE, now=self._clock())
+                session.add_event(to_be, details=details, now=self._clock())
             snapshots.bring_back(session.session_id, target.snapshot or "")
-            brought = CheckpointTaken(snapshot=target.snapshot)
-            self._record(session, brought, f"the files of checkpoint {target.number} were brought")
         return target
 
     def fork(

@@ -27,6 +27,8 @@ from .workspace_index import WorkspaceState
 
 _MOST_BYTES: Final = 1 << 30
 _NAMED: Final = 10
+_EVERY_SPELLING: Final = {"core.protectHFS": "true", "core.protectNTFS": "true"}
+"""Has git refuse what would be `.git` on the file systems of macOS and Windows, too."""
 
 
 def bring_to(locked: LockedRepository, now: WorkspaceState, state: WorkspaceState) -> None:
@@ -44,8 +46,8 @@ def bring_to(locked: LockedRepository, now: WorkspaceState, state: WorkspaceStat
     if fd is None:
         raise RestoreFailed(repository.workspace, "the folder is missing")
     try:
-        listed = ("-r", "-z", "--no-renames", "--no-abbrev", now.tree, state.tree)
-        found = parse_differences(locked.git("diff-tree", *listed).stdout)
+        listed = ("-r", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=none")
+        found = parse_differences(locked.git("diff-tree", *listed, now.tree, state.tree).stdout)
         if repository.shared:
             _require_safe(locked, state, found)
         removed = [one.path for one in found if one.new is None]
@@ -79,7 +81,7 @@ def _require_safe(
     """
     workspace = locked.repository.workspace
     try:
-        locked.git("read-tree", state.tree, configuration={"core.protectHFS": "true"})
+        locked.git("read-tree", state.tree, configuration=_EVERY_SPELLING)
     except GitFailed as error:
         raise RestoreFailed(workspace, f"git refuses a path of it: {error.output}") from error
     finally:

@@ -101,8 +101,12 @@ class SessionSnapshots:
         directory = self._store.session_directory(session_id)
         tree = self.work_tree(session_id)
         if tree is not None:
-            shared = self._packs is not None
-            return WorkTree(tree, directory).snapshots(wait_s=self._lock_timeout_s, shared=shared)
+            return WorkTree(tree, directory).snapshots(
+                wait_s=self._lock_timeout_s,
+                git=self._git,
+                fs=self._fs,
+                shared=self._packs is not None,
+            )
         workspace = self._store.workspace_path(session_id)
         return self._in(session_id, directory / SNAPSHOTS, workspace)
 
