@@ -17,7 +17,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..base.data_folder import state_folder
-from ..base.settings.spending import SCOPES, Limit
+from ..base.settings.spending import SCOPES, Amount, Limit
 from ..harness.domain.history_events import dollars
 
 if TYPE_CHECKING:
@@ -40,21 +40,6 @@ _SAID: Final = {
     "day": "today",
     "person": "all your agents",
 }
-
-
-class Amount(NamedTuple):
-    """Tokens, and a cost in millionths of a US dollar."""
-
-    tokens: int = 0
-    micro_usd: int = 0
-
-    def plus(self, other: "Amount") -> "Amount":
-        """Return both together."""
-        return Amount(self.tokens + other.tokens, self.micro_usd + other.micro_usd)
-
-    def minus(self, other: "Amount") -> "Amount":
-        """Return the difference."""
-        return Amount(self.tokens - other.tokens, self.micro_usd - other.micro_usd)
 
 
 class Payer(NamedTuple):

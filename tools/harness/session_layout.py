@@ -25,9 +25,13 @@ WORKFLOW_FILE: Final = "workflow.yaml"
 """The attachment that a running workflow locks."""
 AGENT_WORKFLOW_FILE: Final = "agent-workflow.yaml"
 """The attachment that the runner of an agent's workflow locks."""
+PROGRAM_FILE: Final = "program.json"
+"""The attachment that a program which leads its session locks."""
+STEPS_KEY: Final = "steps"
+"""The name in a session's workflow state under which it says what of its log of steps is in it."""
 TRACE_FILE: Final = "agentforge-trace.json"
 """The attachment, and the step, through which another worker continues a session's trace."""
-RUN_LOCKS: Final = (WORKFLOW_FILE, AGENT_WORKFLOW_FILE)
+RUN_LOCKS: Final = (WORKFLOW_FILE, AGENT_WORKFLOW_FILE, PROGRAM_FILE)
 """The attachments that runners of all kinds lock."""
 GUARDS: Final = (*RUN_LOCKS, WORKSPACE)
 """What the processes that work in a session's directory lock there."""

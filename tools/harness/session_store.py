@@ -55,10 +55,10 @@ from .errors import (
 )
 from .format.session_codec import HEAD_BYTES, SessionEncoder, SessionStamp, decode_stamp
 from .session_domain import SessionContext, SessionState
-from .session_layout import MAX_FILE_BYTES, SESSION_FILE, STREAMS
+from .session_layout import MAX_FILE_BYTES, SESSION_FILE, STEPS_KEY, STREAMS
 from .store.session_reader import SessionReader
 from .store.sessions_place import OwnSessions
-from .views.session_names import kept_documents, require_saved, stream_file
+from .views.session_names import documents_beside, require_saved, stream_file
 
 if TYPE_CHECKING:
     from ..prune import PruneEnvironment
@@ -180,7 +180,7 @@ class SessionStore(SessionReader):
                 raise self._too_large(session, path, pieces)
             try:
                 if session.revision == 0:
-                    files = kept_documents(attachments, inherited)
+                    files = documents_beside(attachments, inherited)
                     self._create(session, pieces, files, path)
                 elif not self._replace(session, pieces, path, writer):
                     return path
@@ -209,7 +209,7 @@ class SessionStore(SessionReader):
         pieces = SessionEncoder().encode(session, revision=session.revision)
         if sum(map(len, pieces)) > self._max_file_bytes:
             raise self._too_large(session, path, pieces)
-        files = kept_documents(None, documents)
+        files = documents_beside(None, documents)
         if not self._adopt_in_place(session, pieces, files, path):
             self._create(session, pieces, files, path)
         return path
@@ -472,6 +472,10 @@ class SessionStore(SessionReader):
         session = super()._load(path, session_id, encoder)
         if session is not None:
             self._writer(session.session_id, encoder)
+            if STEPS_KEY in session.workflow_state:
+                from .steps.tail import with_tail  # most sessions have no log of steps
+
+                with_tail(self, session)
         return session
 
     def _writer(self, session_id: str, encoder: SessionEncoder | None = None) -> _SessionWriter:
@@ -620,9 +624,9 @@ class SessionStore(SessionReader):
         entries: Sequence[NewEntry],
         *,
         expected: StreamMark | None = None,
-    ) -> None:
+    ) -> StreamMark:
         """Add entries to a stream, all or none; see `SessionStreams`."""
-        self._streamed().append(self._log_of(session_id, stream), entries, expected)
+        return self._streamed().append(self._log_of(session_id, stream), entries, expected)
 
     @SESSION_ERRORS.raised("session_id")
     def replace_entries(

@@ -80,6 +80,26 @@ class StreamTail(NamedTuple):
     whole: bool
 
 
+class StreamRow(NamedTuple):
+    """A stream as a store of rows has it.
+
+    Attributes:
+        session_id: Its session.
+        stream: Its name.
+        mark: The mark of its end: another one if the stream changed.
+        size: The bytes of its heads and bodies.
+        is_pinned: Whether its session is pinned.
+        head: The head of its last entry; empty if it has none.
+    """
+
+    session_id: str
+    stream: str
+    mark: StreamMark
+    size: int
+    is_pinned: bool
+    head: bytes
+
+
 class SessionStreams(Protocol):
     """Stores the streams of sessions.
 
@@ -97,7 +117,7 @@ class SessionStreams(Protocol):
         entries: Sequence[NewEntry],
         *,
         expected: StreamMark | None = None,
-    ) -> None:
+    ) -> StreamMark:
         """Append entries to a stream, all or none; the first ones create it.
 
         Args:
@@ -106,6 +126,9 @@ class SessionStreams(Protocol):
             entries: The entries; with none, nothing changes.
             expected: How far the caller read the stream: if it has other content since, nothing is
                 written. None: whatever it holds.
+
+        Returns:
+            The mark after them; without entries, `expected` or one at the beginning.
 
         Raises:
             InvalidSessionId: The id is malformed.

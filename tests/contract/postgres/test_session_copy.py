@@ -25,11 +25,11 @@ from agentforge_sessions.harness.session_layout import SESSION_FILE, WORKFLOW_FI
 from agentforge_sessions.harness.store.session_copy import (
     CopyOutcome,
     SessionDiffers,
-    SessionLed,
+    SessionNotCopied,
     copy_sessions,
 )
+from agentforge_sessions.testing import MemorySessions
 from tests.support.clock import START, FakeTokens
-from tests.support.memory_sessions import MemorySessions
 from tests.support.mortal_filesystem import Killed, MortalFileSystem
 from tests.support.sessions import session_id as an_id
 from tests.support.soak import SOAKING
@@ -158,7 +158,7 @@ def test_a_session_that_a_runner_is_at_is_left(here: SessionStore, there: Postgr
     first, second = copy_sessions(here, there)
     lock.release()
     assert (first.outcome, second.outcome) == (LEFT, COPIED)
-    assert isinstance(first.error, SessionLed)
+    assert isinstance(first.error, SessionNotCopied)
     assert first.error.retryable
     assert copied(here, there) == {ONE: COPIED, TWO: PRESENT}
 
@@ -194,7 +194,7 @@ def test_a_session_that_changes_while_it_is_read_is_read_again(base: Path, tmp_p
     begin(moving, ONE)
     moving.rounds = 3
     (done,) = copy_sessions(moving, target)
-    assert isinstance(done.error, SessionLed)
+    assert isinstance(done.error, SessionNotCopied)
     moving.rounds = 2
     assert copied(moving, target) == {ONE: COPIED}
     assert target.load(ONE) == moving.load(ONE)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.agents.ledger import Amount, Payer, opened
+from agentforge_sessions.agents.ledger import Payer, opened
 from agentforge_sessions.base.data_folder import state_folder
+from agentforge_sessions.base.settings.spending import Amount
 from agentforge_sessions.harness import SessionState
 from tests.support.agent_conversations import Conversation, Project
 from tests.support.person import persons_folders

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ...base.settings.spending import Amount
 from ...base.text.masking import Masked, mask
 from ...harness.domain.history_events import (
     BUDGET_CAUSE,
@@ -26,7 +27,7 @@ from ...harness.domain.history_events import (
 )
 from ...harness.domain.session_checks import MAX_GOAL_CHARS, MAX_PATH_CHARS, storable
 from ...harness.session_domain import SessionContext, SessionState
-from ..ledger import Amount, Purse, Standing
+from ..ledger import Purse, Standing
 from ..programs.hook_event import AskedQuestion, HookEvent, Moment, Spent
 from ..programs.tokens import NO_TOKENS, Charged, Cost, Tokens
 

@@ -38,6 +38,21 @@ _KEYS: Final = {
 }
 
 
+class Amount(NamedTuple):
+    """Tokens, and a cost in millionths of a US dollar."""
+
+    tokens: int = 0
+    micro_usd: int = 0
+
+    def plus(self, other: "Amount") -> "Amount":
+        """Return both together."""
+        return Amount(self.tokens + other.tokens, self.micro_usd + other.micro_usd)
+
+    def minus(self, other: "Amount") -> "Amount":
+        """Return the difference."""
+        return Amount(self.tokens - other.tokens, self.micro_usd - other.micro_usd)
+
+
 class Limit(NamedTuple):
     """The most that may be spent; None where there is no limit.
 

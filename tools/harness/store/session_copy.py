@@ -35,7 +35,7 @@ class SessionDiffers(HarnessError, kind=ErrorKind.CONFLICT):
     own_revision: int
 
 
-class SessionLed(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
+class SessionNotCopied(HarnessError, kind=ErrorKind.CONFLICT, retryable=True):
     """A runner leads the session to be copied, or it keeps changing."""
 
     message = """session {session_id} is being worked on, and was not copied. Pause it ({where}) or
@@ -144,4 +144,4 @@ def _read(store: SessionRepository, session_id: str) -> tuple[SessionContext, di
         documents = store.read_attachments(session_id)
         if store.change_mark(session_id) == mark and not store.is_led(session_id):
             return session, documents
-    raise SessionLed(session_id, where=store.where_is(session_id))
+    raise SessionNotCopied(session_id, where=store.where_is(session_id))

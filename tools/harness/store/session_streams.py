@@ -59,11 +59,13 @@ class FileStreams:
         self._looks: dict[Path, tuple[_Look, StreamMark]] = {}
         self._mutex = Lock()
 
-    def append(self, path: Path, entries: Sequence[NewEntry], expected: StreamMark | None) -> None:
+    def append(
+        self, path: Path, entries: Sequence[NewEntry], expected: StreamMark | None
+    ) -> StreamMark:
         """Add entries; see `SessionStreams.append_entries`."""
         require_room(entries)
         if not entries:
-            return
+            return expected or StreamMark()
         with self._locked(path) as (directory_fd, folder_fd):
             fd = self._opened(folder_fd, path)
             try:
@@ -77,6 +79,7 @@ class FileStreams:
         if torn:
             _log.warning("stream.unfinished_append_dropped", path=str(path), bytes=torn)
         self._remember(path, mark)
+        return _of_stream(mark)
 
     def replace(self, path: Path, entries: Sequence[NewEntry], expected: StreamMark | None) -> None:
         """Replace all entries; see `SessionStreams.replace_entries`."""

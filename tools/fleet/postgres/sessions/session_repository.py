@@ -39,10 +39,11 @@ from ....harness.session_domain import (
     SessionState,
 )
 from ....harness.session_layout import KIND, MAX_FILE_BYTES, STEPS
+from ....harness.steps.tail import with_tail
 from ....harness.views.entry_events import EntryEvent, events_after, first_own
 from ....harness.views.session_filter import SessionFilter
 from ....harness.views.session_head import SessionSummary, UnreadableSession
-from ....harness.views.session_names import ATTACHMENT, kept_documents, require_saved, resolved
+from ....harness.views.session_names import ATTACHMENT, documents_beside, require_saved, resolved
 from ....prune.audit_log import actor
 from ..database import Connection, Database
 from .receivers import PostgresReceiver, keep_untold
@@ -125,7 +126,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
         if faults:
             raise InvalidSession(faults)
         if session.revision == 0:
-            self._create(session, kept_documents(attachments, inherited), revision=1)
+            self._create(session, documents_beside(attachments, inherited), revision=1)
         elif not self._replace(session):
             return
         session.revision += 1
@@ -135,7 +136,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
     ) -> None:
         """Create a session from another store's; see `SessionRepository`."""
         require_saved(session)
-        self._create(session, kept_documents(None, documents), revision=session.revision)
+        self._create(session, documents_beside(None, documents), revision=session.revision)
 
     def _create(
         self, session: SessionContext, documents: Mapping[str, bytes], *, revision: int
@@ -366,7 +367,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
             session, size = self._load(connection, checked_id(session_id))
         if session is not None:
             self._remember(session_id, StoredLists.of(session, size_bytes=size))
-        return session
+        return with_tail(self, session)
 
     def _load(self, connection: Connection, session_id: str) -> tuple[SessionContext | None, int]:
         """Read a session, and the size of its lists' rows."""

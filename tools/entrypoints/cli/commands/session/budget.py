@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from .....agents.ledger import Amount, Payer, day_of, opened, standings
-from .....base.settings.spending import read_spending
+from .....agents.ledger import Payer, day_of, opened, standings
+from .....base.settings.spending import Amount, read_spending
 from .....harness.domain.history_events import dollars
 from ...context import Cli
 from ...options import argument, complete_session_ids, misuse, option

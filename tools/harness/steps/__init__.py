@@ -1,0 +1,1 @@
+"""The steps of a person's own program, in a log beside its session."""
