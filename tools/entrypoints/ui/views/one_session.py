@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from xml.etree.ElementTree import Element
 
 from ....harness import SessionContext, SessionState
 from ....harness.errors import SessionNotFound
+from ....harness.steps.step_views import words_to_go_on
 from ....harness.views.checkpoints import CheckpointEntry
 from ...pages.html import Child, element
 from ...pages.parts import Actions
@@ -64,17 +66,18 @@ def _needs(services: UiServices, session: SessionContext) -> list[Element]:
     session_id, store = session.session_id, services.store
     asked = services.questions_of(session_id)
     found = [question_card(services, one, linked=False) for one in asked]
-    verb = "resume"
+    line = f"resume {session_id}"
     if not store.is_own(session_id):
-        verb = "session adopt"
+        line = f"session adopt {session_id}"
         text = "It is not adopted: it came with a clone, a copy or an archive. To make it yours: "
     elif store.is_interrupted(session_id, session.state):
         text = "Its run was cut off. What was saved is kept; to go on: "
+        line = shlex.join(words_to_go_on(store, session_id))
     elif session.state is SessionState.PAUSED and not found:
         text = "It is paused. To go on: "
     else:
         return found
-    command = element("code", f"{services.places.command} {verb} {session_id}")
+    command = element("code", f"{services.places.command} {line}")
     return [*found, element("p", text, command, id="needs", class_="notice")]
 
 
