@@ -42,8 +42,8 @@ class ManualClock:
         """Move the clock at once, in place of `time.sleep`."""
         if len(self.pauses) == MOST_SLEEPS:
             raise AssertionError(
-                f"{MOST_SLEEPS:,} sleeps: what the program waits for does not come; send it before, "
-                "or give the session patience_s"
+                f"{MOST_SLEEPS:,} sleeps: what the program waits for does not come; send it "
+                "before, or give the session patience_s"
             )
         self.pauses.append(seconds)
         self.advance(seconds)

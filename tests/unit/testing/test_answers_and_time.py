@@ -81,10 +81,10 @@ def test_a_withdrawn_question_has_ended(answers: ScriptedAnswers) -> None:
 
 def test_a_wait_for_what_never_comes_ends() -> None:
     clock = ManualClock()
+    for _ in range(10_000):
+        clock.sleep(1)
     with pytest.raises(AssertionError, match="patience_s"):
-        while True:
-            clock.sleep(1)
-    assert len(clock.pauses) == 10_000
+        clock.sleep(1)
 
 
 def test_a_sleep_moves_the_clock_by_itself_alone() -> None:

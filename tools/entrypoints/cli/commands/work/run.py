@@ -166,6 +166,7 @@ def resume(
     ),
     *,
     program: str | None = option("--in PROGRAM"),
+    files: str | None = option("--files HOW"),
     other: OtherAgent,
 ) -> None:
     """Resume a session after a pause, a failure or a crash.
@@ -177,6 +178,7 @@ def resume(
         session_id: The session's id, or an unambiguous part of it; by default the open one that a
             conversation in this folder goes on with.
         program: Take the work up in claude-code, codex, gemini or opencode, in the same folder.
+        files: After work on another machine: bring its files to this folder, or leave them.
     """
     from .take_up import is_of_programs, only_open, take_up  # few commands need what it needs
 
@@ -185,8 +187,10 @@ def resume(
     if program is None and _leads_a_program(cli, session_id):
         return
     if program is not None or is_of_programs(cli, session_id):
-        take_up(cli, session_id, program)
+        take_up(cli, session_id, program, files)
         return
+    if files is not None:
+        raise misuse("--files", "only the session of an agent program has files in your folder")
     go_on(cli, session_id, other, lambda runner, whole, agent: runner.resume(whole, agent))
 
 
