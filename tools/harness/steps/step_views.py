@@ -67,7 +67,7 @@ class ProgramView(NamedTuple):
     Attributes:
         workflow: Its name for this kind of work.
         key: The caller's key.
-        recorded: How many steps were recorded, those gone back over included.
+        recorded: How many steps were recorded, rewound ones included.
         tokens: What it cost in tokens.
         micro_usd: What it cost in millionths of a US dollar, as far as that is known.
         steps: The last steps, oldest first.
