@@ -1,7 +1,7 @@
 """The steps of a program as commands, pages, documents and briefings show them.
 
 What a program recorded is its author's text, or a stranger's in a clone: here it is on one line and
-short; whoever shows it makes it safe for its own medium.
+short; what shows it makes it safe for its own medium.
 """
 
 from __future__ import annotations
