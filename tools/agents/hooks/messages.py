@@ -178,7 +178,8 @@ def spent(session: SessionContext) -> str:
     return (
         f"AgentForge: the token budget of session {session.session_id} is spent "
         f"({budget.tokens_used:,} of {budget.total_budget:,} tokens). The session is paused, and "
-        f"what was done is recorded. A person goes on with: {extend_command(session)}"
+        f"what was done is recorded. A person goes on with: agentforge:budget TOKENS; elsewhere, "
+        f"with {extend_command(session)}, or in agentforge ui"
     )
 
 
@@ -190,10 +191,10 @@ def near(limit: Standing) -> str:
 def over(session: SessionContext, limit: Standing) -> str:
     """Return why the agent has to stop for a limit of the person, and what they can do."""
     more = "5usd" if limit.unit == "micro_usd" else "TOKENS"
-    command = f"agentforge session budget {session.session_id} --of {limit.scope} --extend {more}"
     return (
         f"AgentForge: a limit is spent: {limit}. The session is paused, and what was done is "
-        f"recorded. A person goes on with: {command}"
+        f"recorded. A person goes on with: agentforge:budget {more} {limit.scope}; elsewhere, with "
+        f"{limit.extension(session.session_id)}, or in agentforge ui"
     )
 
 

@@ -165,6 +165,7 @@ def resume(
     ),
     *,
     program: str | None = option("--in PROGRAM"),
+    files: str | None = option("--files HOW"),
     other: OtherAgent,
 ) -> None:
     """Resume a session after a pause, a failure or a crash.
@@ -176,14 +177,17 @@ def resume(
         session_id: The session's id, or an unambiguous part of it; by default the open one that a
             conversation in this folder goes on with.
         program: Take the work up in claude-code, codex, gemini or opencode, in the same folder.
+        files: After work on another machine: bring its files to this folder, or leave them.
     """
     from .take_up import is_of_programs, only_open, take_up  # few commands need what it needs
 
     if session_id is None:
         session_id = only_open(cli)
     if program is not None or is_of_programs(cli, session_id):
-        take_up(cli, session_id, program)
+        take_up(cli, session_id, program, files)
         return
+    if files is not None:
+        raise misuse("--files", "only the session of an agent program has files in your folder")
     go_on(cli, session_id, other, lambda runner, whole, agent: runner.resume(whole, agent))
 
 
