@@ -296,8 +296,8 @@ class SessionCore:
             within = within.outer
         amount = Amount() if options.spend is None else options.spend
         if options.spend is not None or self._is_overspent(bounds):
-            held = self.spent_by_root().plus(self.log.history.held())
-            self.terms.limits.require(frame.path, held, amount)
+            held = self.log.history.held()
+            self.terms.limits.require(frame.path, self.spent_by_root(), held, amount)
             self.log.reserve(frame.path, amount, limits=bounds)
 
     def _is_overspent(self, bounds: Iterable[tuple[str, Limit]]) -> bool:

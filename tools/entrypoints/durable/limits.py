@@ -6,8 +6,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ...agents.ledger import Payer, Purse, day_of
+from ...agents.ledger import Purse, purse_of
 from ...base.settings.spending import Amount, read_spending
+from ...harness.domain.history_events import dollars
 from ...harness.steps.errors import BudgetReached
 
 if TYPE_CHECKING:
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
 class LimitReached(BudgetReached):
     """A call was not made because a limit of the person does not cover what it may cost."""
 
-    message = """{holder!r} may cost {required}, and your own limit has {left}. It was not called,
-    and nothing was charged. Extend the limit with `agentforge session budget`, or set it in your
-    configuration."""
+    message = """{holder!r} may cost {required}, and your own limit is used up to {left}. It was
+    not called, and nothing was charged. `{extend}` extends the limit."""
+    extend: str = ""
+    """The command that extends the limit."""
 
 
 class PersonLimits:
@@ -42,36 +44,37 @@ class PersonLimits:
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         self._session_id = session_id
-        self._project = os.path.realpath(store.base_path)
+        self._base = store.base_path
         self._clock = clock
         self._environment = environment
-        self._limits = read_spending(environment).limits
         self._charged: Amount | None = None
+        self.exist = bool(read_spending(environment).limits)
 
-    @property
-    def exist(self) -> bool:
-        """Whether the person has any."""
-        return bool(self._limits)
-
-    def require(self, holder: str, spent: Amount, amount: Amount) -> None:
+    def require(self, holder: str, spent: Amount, held: Amount, amount: Amount) -> None:
         """Raise if a limit does not cover a call.
 
         Args:
             holder: The path of the step.
-            spent: What the session spent and has reserved.
+            spent: What the session spent.
+            held: What it has reserved for other calls.
             amount: What the call may cost.
 
         Raises:
             LimitReached: It does not.
         """
-        if not self._limits:
+        if not self.exist:
             return
-        before, after = self._purse().standings(spent, spent.plus(amount))
+        before, after = self._purse().standings(spent, spent.plus(held).plus(amount))
         for now, then in zip(before, after, strict=True):
             if now.is_spent or then.spent > then.most:
-                required = f"{amount.tokens:,} tokens and ${amount.micro_usd / 1e6:.2f}"
+                required = f"{amount.tokens:,} tokens, {dollars(amount.micro_usd)}"
+                extend = now.extension(self._session_id)
                 raise LimitReached(
-                    self._session_id, holder=holder, required=required, left=str(now)
+                    self._session_id,
+                    holder=holder,
+                    required=required,
+                    left=str(now),
+                    extend=extend,
                 )
 
     def charge(self, spent: Amount) -> None:
@@ -81,5 +84,4 @@ class PersonLimits:
             self._charged = spent
 
     def _purse(self) -> Purse:
-        payer = Payer(self._session_id, self._project, day_of(self._clock()))
-        return Purse(payer, self._limits, self._environment)
+        return purse_of(self._session_id, self._base, self._clock(), self._environment)
