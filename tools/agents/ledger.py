@@ -19,10 +19,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..base.data_folder import state_folder
 from ..base.settings.spending import SCOPES, Amount, Limit, read_spending
-<<<<<<< HEAD
-=======
-from ..harness.domain.history_events import dollars
->>>>>>> 97509bad
 
 if TYPE_CHECKING:
     import sqlite3
