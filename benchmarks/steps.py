@@ -123,14 +123,11 @@ class JobRun:
 
     def start(self, **variables: str) -> subprocess.Popen[str]:
         """Start it."""
-        environment = {
-            name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ
-        }
         with (self._place / "said.txt").open("a") as said:
             return subprocess.Popen(
                 self._words,
                 cwd=self._place,
-                env={**environment, "PYTHONPATH": str(ROOT), **variables},
+                env={**_environment(self._place), **variables},
                 stdout=subprocess.PIPE,
                 stderr=said,
                 text=True,
@@ -153,6 +150,11 @@ class JobRun:
         if process.poll() is not None:
             raise Unavailable((self._place / "said.txt").read_text().strip().splitlines()[-1][:200])
         return process
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """Return the variables of a program that knows nothing of the person who measures."""
+    return {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(ROOT)}
 
 
 def run_job(name: str, program: Path, python: Path | str, place: Path) -> Job:
@@ -249,9 +251,6 @@ class StepProcess:
     ) -> None:
         place.mkdir(parents=True)
         self._said = place / "said.txt"
-        environment = {
-            name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ
-        }
         with self._said.open("w") as said:
             self._process = subprocess.Popen(
                 [str(python), str(PROGRAMS.with_name("_steps_driver.py")), kind, str(place)]
@@ -261,7 +260,7 @@ class StepProcess:
                 stderr=said,
                 text=True,
                 cwd=place,
-                env={**environment, "PYTHONPATH": str(ROOT)},
+                env=_environment(place),
             )
         self.note = str(self._answer()["note"])
 
@@ -320,14 +319,14 @@ def in_turn(candidates: Sequence[Started], *, rounds: int) -> dict[tuple[str, in
 
 def measure_files(place: Path, pythons: Mapping[str, Any], *, rounds: int) -> Iterator[Row]:
     """Time a step of ours in files against DBOS's and LangGraph's in SQLite, with one disk."""
-    kinds = {"ours": "core", "DBOS": "dbos", "DBOS, WAL": "dbos-wal", "LangGraph": "langgraph"}
+    kinds = {"ours": "ours", "DBOS": "dbos", "DBOS, WAL": "dbos-wal", "LangGraph": "langgraph"}
     yield from _compared(place, kinds, pythons, "files", rounds=rounds)
 
 
 def measure_postgres(place: Path, pythons: Mapping[str, Any], *, rounds: int) -> Iterator[Row]:
     """Time a step of ours in PostgreSQL against DBOS's, in the same server."""
     with postgres_server(f"steps{os.getpid()}", durable=True) as server:
-        kinds = {"ours": "core", "DBOS": "dbos"}
+        kinds = {"ours": "ours", "DBOS": "dbos"}
         yield from _compared(place, kinds, pythons, "PostgreSQL", rounds=rounds, server=server)
 
 
@@ -378,7 +377,7 @@ def measure_sizes(place: Path, pythons: Mapping[str, Any], *, rounds: int) -> It
     with ExitStack() as running:
         started = []
         for size in (SHORT, LONG, LARGE):
-            process = StepProcess("core", pythons["ours"], place / f"sizes-{size}")
+            process = StepProcess("ours", pythons["ours"], place / f"sizes-{size}")
             running.enter_context(process)
             process.fill(size - BATCH)
             started.append(Started("ours", size, process))
@@ -415,7 +414,7 @@ def _database(server: PostgresServer, kind: str) -> str:
 
 def measure_load(place: Path, python: Path | str, *, rounds: int) -> Iterator[Row]:
     """Time, in processor time of new processes, to take up a session of 100,000 steps."""
-    with StepProcess("core", python, place / "load") as process:
+    with StepProcess("ours", python, place / "load") as process:
         process.fill(LARGE)
     timed = Timed()
     for _ in range(rounds):
@@ -424,7 +423,7 @@ def measure_load(place: Path, python: Path | str, *, rounds: int) -> Iterator[Ro
             check=True,
             capture_output=True,
             text=True,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+            env=_environment(place),
         )
         timed.samples.append(json.loads(done.stdout)["processor_s"])
     limit = Timed([LOAD_TARGET_S] * rounds)
