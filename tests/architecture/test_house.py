@@ -18,18 +18,19 @@ from tests.architecture.house import (
 )
 
 BUDGETS: Final = {
-    "agents": 7_100,
+    "agents": 7_150,
     "base": 6_750,
     "entrypoints": 19_620,
-    "fleet": 5_380,
-    "harness": 9_620,
+    "fleet": 5_420,
+    "harness": 10_170,
     "integrations": 2_400,
     "jail": 2_320,
     "prune": 3_510,
     "questions": 3_390,
     "repository": 5_290,
     "sandbox": 11_170,
-    "wiring": 2_390,
+    "testing": 630,
+    "wiring": 2_400,
     "workflows": 7_710,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""

@@ -1,42 +1,29 @@
-"""A channel for questions to a person that is nothing but memory."""
+"""A channel for questions to a person in memory, at whose calls something else may happen."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from attrs import define, field
-
-from agentforge_sessions.harness import PersonAnswer, Question, QuestionAnswered, QuestionEnded
-from agentforge_sessions.harness.domain.history_events import QuestionAbandoned
+from agentforge_sessions.harness import Question, QuestionEnded
+from agentforge_sessions.testing import ScriptedAnswers
 
 COLOUR = Question(prompt="Which colour?", title="Colour", options=["red", "blue"])
 
 
-@define
-class MemoryChannel:
-    """A channel in memory: what other tests of the manager use."""
+class MemoryChannel(ScriptedAnswers):
+    """A channel that waits, counts what was put, and calls the test before and after."""
 
-    questions: dict[str, tuple[Question, ...]] = field(factory=dict)
-    replies: dict[str, QuestionEnded] = field(factory=dict)
-    puts: int = 0
-    ids: dict[str, str] = field(factory=dict)
-    changed: threading.Condition = field(factory=threading.Condition)
-    before_put: Callable[[str], object] = lambda _: None
-    after_put: Callable[[], object] = lambda: None
-    before_wait: Callable[[], object] = lambda: None
-
-    def id_for(self, key: str) -> str:
-        return self.ids.setdefault(key, f"q-{len(self.ids) + 1}")
-
-    def check(self, questions: object) -> None:
-        if not questions:
-            raise ValueError("no questions")
+    def __init__(self) -> None:
+        super().__init__(waits=True)
+        self.puts = 0
+        self.before_put: Callable[[str], object] = lambda _: None
+        self.after_put: Callable[[], object] = lambda: None
+        self.before_wait: Callable[[], object] = lambda: None
 
     def put(
         self,
         question_id: str,
-        questions: object,
+        questions: Sequence[Question],
         *,
         call_id: str | None,
         session: str | None = None,
@@ -44,28 +31,10 @@ class MemoryChannel:
         self.before_put(question_id)
         if question_id not in self.questions:
             self.puts += 1
-            self.questions[question_id] = tuple(questions)  # type: ignore[arg-type]
+            super().put(question_id, questions, call_id=call_id, session=session)
             self.after_put()
 
-    def withdraw(self, question_id: str, reason: str) -> None:
-        with self.changed:
-            if question_id in self.questions:
-                ended = QuestionAbandoned(question_id=question_id, reason=reason)
-                self.replies.setdefault(question_id, ended)
-            self.changed.notify_all()
-
     def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
-        if question_id not in self.questions:
-            raise LookupError(question_id)
-        self.before_wait()
-        with self.changed:
-            self.changed.wait_for(lambda: question_id in self.replies, timeout_s)
-            return self.replies.get(question_id)
-
-    def answer(self, question_id: str, label: str) -> None:
-        answer = PersonAnswer(question_index=0, selected=(label,))
-        with self.changed:
-            self.replies[question_id] = QuestionAnswered(
-                question_id=question_id, text=label, answers=(answer,)
-            )
-            self.changed.notify_all()
+        if question_id in self.questions:
+            self.before_wait()
+        return super().wait(question_id, timeout_s)

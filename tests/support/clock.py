@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Final
 
-START: Final = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+from agentforge_sessions.testing.manual_clock import START, ManualClock
 
+__all__ = ["START", "FakeClock", "FakeTokens", "SleptClock"]
 
-class FakeClock:
-    """A clock that stands still until it is told to move."""
-
-    def __init__(self, now: datetime = START) -> None:
-        self.now = now
-
-    def __call__(self) -> datetime:
-        return self.now
-
-    def advance(self, seconds: float = 1.0) -> datetime:
-        self.now += timedelta(seconds=seconds)
-        return self.now
-
-
-class SleptClock:
-    """A clock in seconds that moves when it is slept on."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.pauses: list[float] = []
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.now += seconds
+FakeClock = ManualClock
+SleptClock = ManualClock
 
 
 class FakeTokens:

@@ -15,10 +15,10 @@ from agentforge_sessions.fleet.objects import ObjectStore
 from agentforge_sessions.fleet.objects.folder_store import FolderStore
 from agentforge_sessions.fleet.objects.workspace_packs import WorkspacePacks
 from agentforge_sessions.harness import LocalSessions, SessionContext, SessionManager
+from agentforge_sessions.testing import MemorySessions, Shelf
 from agentforge_sessions.wiring.workspaces.session_results import SessionResults
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from tests.support.memory_packs import MemoryPacks
-from tests.support.memory_sessions import MemorySessions, Shelf
 from tests.support.repositories import write_files
 from tests.support.trees import Tree, tree_of
 

@@ -58,7 +58,7 @@ from .session_domain import SessionContext, SessionState
 from .session_layout import MAX_FILE_BYTES, SESSION_FILE, STEPS_KEY, STREAMS
 from .store.session_reader import SessionReader
 from .store.sessions_place import OwnSessions
-from .views.session_names import kept_documents, require_saved, stream_file
+from .views.session_names import documents_beside, require_saved, stream_file
 
 if TYPE_CHECKING:
     from ..prune import PruneEnvironment
@@ -180,7 +180,7 @@ class SessionStore(SessionReader):
                 raise self._too_large(session, path, pieces)
             try:
                 if session.revision == 0:
-                    files = kept_documents(attachments, inherited)
+                    files = documents_beside(attachments, inherited)
                     self._create(session, pieces, files, path)
                 elif not self._replace(session, pieces, path, writer):
                     return path
@@ -209,7 +209,7 @@ class SessionStore(SessionReader):
         pieces = SessionEncoder().encode(session, revision=session.revision)
         if sum(map(len, pieces)) > self._max_file_bytes:
             raise self._too_large(session, path, pieces)
-        files = kept_documents(None, documents)
+        files = documents_beside(None, documents)
         if not self._adopt_in_place(session, pieces, files, path):
             self._create(session, pieces, files, path)
         return path

@@ -80,6 +80,26 @@ class StreamTail(NamedTuple):
     whole: bool
 
 
+class StreamRow(NamedTuple):
+    """A stream as a store of rows has it.
+
+    Attributes:
+        session_id: Its session.
+        stream: Its name.
+        mark: The mark of its end: another one if the stream changed.
+        size: The bytes of its heads and bodies.
+        is_pinned: Whether its session is pinned.
+        head: The head of its last entry; empty if it has none.
+    """
+
+    session_id: str
+    stream: str
+    mark: StreamMark
+    size: int
+    is_pinned: bool
+    head: bytes
+
+
 class SessionStreams(Protocol):
     """Stores the streams of sessions.
 

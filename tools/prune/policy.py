@@ -272,8 +272,8 @@ def only_as_shown(plan: Plan, shown: Sequence[Decision], skipped: Collection[str
         skipped: Names in the root that are no candidates.
 
     Returns:
-        A plan that removes no more; a session that was shown and is missing now is in it with the
-        reason `GONE`.
+        A plan that removes no more; a session that was shown and is missing now is in it, with that
+        as its reason.
     """
     then = {one.candidate.session_id: one.candidate for one in shown}
     there = {one.candidate.session_id for one in plan.decisions}.union(skipped)

@@ -26,7 +26,7 @@ from .bootstrap import (
     isolation_of,
     open_questions,
 )
-from .pruning import prune_store
+from .pruning import prune_store, transcripts_kind
 
 if TYPE_CHECKING:
     from ..base.settings.worker_configuration import WorkerConfiguration
@@ -320,7 +320,7 @@ def prune_fleet(
     direct: str | None = None,
     objects: str | None = None,
 ) -> dict[str, int]:
-    """Remove what a fleet no longer needs: ended sessions, questions, packs no session names.
+    """Remove what a fleet no longer needs: ended sessions, questions, transcripts, unused packs.
 
     Safe to run on several machines at once.
 
@@ -337,13 +337,20 @@ def prune_fleet(
         AgentForgeError: The store or the object store does not answer. What was removed stays
             removed, and the next prune continues.
     """
+    from ..prune import RetentionPolicy
+
     removed = prune_store(store, base_path, objects=objects)
     sessions = open_shared_sessions(store, base_path, direct=direct)
     try:
         questions = open_questions(store=sessions).cleanup_expired_sessions()
+        transcripts = [
+            kind.prune(RetentionPolicy(max_age_hours=kind.max_age_hours)).deleted_sessions
+            for kind in transcripts_kind(sessions).values()
+        ]
     finally:
         sessions.close()
     return {
         "sessions": len(removed.deleted_sessions),
         "questions": len(questions.deleted),
+        "transcripts": sum(map(len, transcripts)),
     }

@@ -120,17 +120,17 @@ def prune_kinds(
     }
 
 
-def transcripts_kind(sessions: LocalSessions) -> PruneKind | None:
-    """Return the transcripts of agents' conversations in the sessions' files; None without any.
+def transcripts_kind(sessions: LocalSessions) -> dict[str, PruneKind]:
+    """Return the transcripts of agents' conversations as a kind, by its name; empty without any.
 
     They are no sessions: there is no trash for them, and they are pinned with their sessions.
     """
-    from ..agents.transcripts.prune_target import TranscriptTarget
+    from ..agents.transcripts.prune_target import transcript_target
 
-    target = TranscriptTarget(sessions)
+    target = transcript_target(sessions)
     if target.is_empty:
-        return None
-    return PruneKind(target=target, max_age_hours=DEFAULT_ENDED_HOURS)
+        return {}
+    return {target.kind: PruneKind(target=target, max_age_hours=DEFAULT_ENDED_HOURS)}
 
 
 def prune_store(

@@ -8,7 +8,7 @@ import pytest
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import LocalSessions, SessionStore
-from tests.support.memory_sessions import MemorySessions
+from agentforge_sessions.testing import MemorySessions
 
 
 @pytest.fixture(params=["files", "memory", "postgres"])

@@ -25,10 +25,10 @@ from agentforge_sessions.integrations.bridges.foreign_sessions import (
     ForeignEntryUnreadable,
     ForeignIdTaken,
 )
+from agentforge_sessions.testing import MemorySessions
 from tests.support.clock import FakeClock
 from tests.support.filesystem import FaultyFileSystem
 from tests.support.late import LateModule
-from tests.support.memory_sessions import MemorySessions
 
 if TYPE_CHECKING:
     from langgraph import graph as graphs

@@ -23,8 +23,8 @@ from agentforge_sessions.harness.domain.session_observer import NoteRecorded
 from agentforge_sessions.harness.feed_port import Feed, ReceiverState
 from agentforge_sessions.harness.views.entry_events import EntryEvent
 from agentforge_sessions.harness.views.session_page import InvalidCursor
+from agentforge_sessions.testing import MemorySessions
 from tests.support.clock import START, FakeClock
-from tests.support.memory_sessions import MemorySessions
 from tests.support.sessions import session_id as an_id
 
 S, OTHER = an_id(1), an_id(2)

@@ -48,10 +48,10 @@ from agentforge_sessions.harness.format.session_codec import decode_session, enc
 from agentforge_sessions.harness.session_layout import GUARDS, RUN_LOCKS, WORKSPACE
 from agentforge_sessions.harness.session_ports import SessionPlaces
 from agentforge_sessions.harness.views.session_head import SessionHead
+from agentforge_sessions.testing import MemorySessions
 from agentforge_sessions.workflows import WorkflowRunner
 from tests.support.agents import FakeGates, ScriptedAgent, tdflow_work
 from tests.support.clock import START, FakeClock
-from tests.support.memory_sessions import MemorySessions
 from tests.support.sessions import session_id as an_id
 from tests.unit.harness.test_ids import HOSTILE, NAMES
 

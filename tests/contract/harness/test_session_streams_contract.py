@@ -29,8 +29,8 @@ from agentforge_sessions.harness.stream_port import (
     StreamEntry,
     StreamMark,
 )
+from agentforge_sessions.testing import MemorySessions
 from tests.support.clock import START
-from tests.support.memory_sessions import MemorySessions
 from tests.support.sessions import session_id as an_id
 from tests.unit.harness.test_ids import HOSTILE
 

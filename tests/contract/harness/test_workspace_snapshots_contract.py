@@ -19,10 +19,10 @@ from agentforge_sessions.fleet.objects.folder_store import FolderStore
 from agentforge_sessions.fleet.objects.workspace_packs import WorkspacePacks
 from agentforge_sessions.harness import LocalSessions, SessionContext, SessionManager, SessionStore
 from agentforge_sessions.harness.snapshot_port import SnapshotTaken, WorkspaceSnapshots
+from agentforge_sessions.testing import MemorySessions
 from agentforge_sessions.wiring.workspaces.session_snapshots import SessionSnapshots
 from tests.support.clock import START
 from tests.support.memory_packs import MemoryPacks
-from tests.support.memory_sessions import MemorySessions
 from tests.support.memory_snapshots import MemorySnapshots
 from tests.support.repositories import write_files
 from tests.support.sessions import session_id as an_id

@@ -23,9 +23,9 @@ from agentforge_sessions.fleet.objects.pack_index import (
 from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import LocalSessions, SessionContext, SessionManager
+from agentforge_sessions.testing import MemorySessions
 from tests.contract.conftest import database, migrated, server
 from tests.support.memory_packs import MemoryPacks
-from tests.support.memory_sessions import MemorySessions
 from tests.support.sessions import session_id as an_id
 
 __all__ = ["database", "migrated", "server"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from agentforge_sessions.fleet.postgres.database import Database
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionManager
 from agentforge_sessions.harness.session_layout import RUN_LOCKS, SESSION_FILE, WORKSPACE
+from agentforge_sessions.harness.stream_port import NewEntry
 from agentforge_sessions.prune import (
     Candidate,
     Disposal,
@@ -24,9 +26,11 @@ from agentforge_sessions.prune import (
     Reason,
     RetentionPolicy,
     SkipReason,
+    TarArchiver,
     prune,
 )
 from agentforge_sessions.wiring import pruning
+from agentforge_sessions.wiring.fleet import prune_fleet
 from tests.support.clock import FakeClock
 
 OLD: Final = RetentionPolicy(max_age_hours=24)
@@ -382,3 +386,98 @@ def test_the_fleets_prune_needs_the_address_of_its_store_alone(
     assert not (base / old).exists()
     (archive,) = archives.glob("*.tar.zst")
     assert archive.name.startswith(f"agent-{old}-")
+
+
+# ------------------------------------------------------------------------------------ transcripts
+
+TALK: Final = "agent-codex-1"
+
+
+def talked(fleet: Fleet, *, stream: str = TALK) -> str:
+    """Add to a transcript of a session that goes on, and return the transcript's name."""
+    session_id = fleet.made()
+    add(fleet, session_id, stream)
+    return f"{session_id}/{stream}"
+
+
+def add(fleet: Fleet, session_id: str, stream: str = TALK) -> None:
+    head = json.dumps({"copied": fleet.clock().isoformat()}).encode()
+    fleet.store.append_entries(session_id, stream, [NewEntry(head, b"{}")])
+
+
+def pruned_transcripts(fleet: Fleet, **more: Any) -> PruneResult:
+    (kind,) = pruning.transcripts_kind(fleet.store).values()
+    outside = PruneEnvironment(clock=fleet.clock, actor=lambda: {"user": "tester"})
+    policy = RetentionPolicy(max_age_hours=kind.max_age_hours)
+    return kind.prune(policy, outside=outside, **more)
+
+
+def entries(fleet: Fleet, name: str) -> int:
+    return len(fleet.store.read_entries(*name.split("/")).entries)
+
+
+def test_a_transcript_goes_after_a_month_and_its_session_stays(fleet: Fleet) -> None:
+    assert pruning.transcripts_kind(fleet.store) == {}
+    old, stream = talked(fleet), talked(fleet, stream="thread")
+    fleet.clock.advance(30 * 86_400)
+    new = talked(fleet)
+
+    assert pruned_transcripts(fleet, dry_run=True).deleted_sessions == [old]
+    assert entries(fleet, old) == 1
+    assert pruned_transcripts(fleet).deleted_sessions == [old]
+
+    assert [entries(fleet, one) for one in (old, stream, new)] == [0, 1, 1]
+    assert fleet.store.exists(old.partition("/")[0])
+    (line,) = fleet.lines()
+    assert [line[one] for one in ("event", "kind", "session_id", "reasons")] == [
+        "removed", "transcripts", old, ["expired"],
+    ]  # fmt: skip
+    add(fleet, old.partition("/")[0])
+    assert entries(fleet, old) == 1
+    assert pruned_transcripts(fleet).deleted_sessions == []
+
+
+def test_a_transcript_that_is_added_to_or_pinned_after_the_look_stays(fleet: Fleet) -> None:
+    changed, pinned, gone = talked(fleet), talked(fleet), talked(fleet)
+    fleet.clock.advance(31 * 86_400)
+    seen = pruned_transcripts(fleet, dry_run=True)
+    assert len(seen.deleted_sessions) == 3
+    (kind,) = pruning.transcripts_kind(fleet.store).values()
+    add(fleet, changed.partition("/")[0])
+    fleet.store.prunable().pin(pinned.partition("/")[0])
+    fleet.store.delete(gone.partition("/")[0])
+    stays = {
+        one.candidate.session_id: kind.target.remove(one.candidate, one.logged(), archiver=None)
+        for one in seen.decisions
+    }
+    assert stays == {changed: Reason.CHANGED, pinned: Reason.PINNED, gone: Reason.GONE}
+    assert [entries(fleet, one) for one in (changed, pinned)] == [2, 1]
+    assert kind.target.pinned() == {pinned.partition("/")[0]}
+
+
+def test_a_transcript_of_a_database_that_cannot_be_dated_is_left_alone(fleet: Fleet) -> None:
+    session_id = fleet.made()
+    fleet.store.append_entries(session_id, TALK, [NewEntry(b"no json", b"x")])
+    assert [one.reason for one in pruned_transcripts(fleet).skipped] == [SkipReason.NO_METADATA]
+    assert entries(fleet, f"{session_id}/{TALK}") == 1
+
+
+def test_a_transcript_of_a_database_has_no_trash_no_archive_and_no_log_elsewhere(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    old = talked(fleet)
+    fleet.clock.advance(31 * 86_400)
+    for disposal in (Disposal(grace=timedelta(1)), Disposal(audit_path=tmp_path / "log")):
+        with pytest.raises(InvalidRetentionPolicy):
+            pruned_transcripts(fleet, disposal=disposal)
+    archiver = TarArchiver(directory=tmp_path)
+    result = pruned_transcripts(fleet, disposal=Disposal(archiver=archiver))
+    assert list(result.errors) == [old]
+    assert entries(fleet, old) == 1
+
+
+def test_the_fleets_nightly_prune_removes_old_transcripts(fleet: Fleet, tmp_path: Path) -> None:
+    old = talked(fleet)  # by the clock of the test, which began long ago
+    found = prune_fleet(fleet.database.url, tmp_path / "elsewhere")
+    assert found["transcripts"] == 1
+    assert entries(fleet, old) == 0

@@ -28,8 +28,8 @@ from agentforge_sessions.harness.store.session_copy import (
     SessionNotCopied,
     copy_sessions,
 )
+from agentforge_sessions.testing import MemorySessions
 from tests.support.clock import START, FakeTokens
-from tests.support.memory_sessions import MemorySessions
 from tests.support.mortal_filesystem import Killed, MortalFileSystem
 from tests.support.sessions import session_id as an_id
 from tests.support.soak import SOAKING

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.agents.transcripts.entries import stream_of
-from agentforge_sessions.agents.transcripts.prune_target import TranscriptTarget
+from agentforge_sessions.agents.transcripts.prune_target import transcript_target
 from agentforge_sessions.harness.prune_target import HarnessTarget
 from agentforge_sessions.harness.stream_port import NewEntry
 from agentforge_sessions.prune import (
@@ -47,7 +47,7 @@ def talked(project: Project, name: str) -> Conversation:
 
 def pruned(project: Project, *, dry_run: bool = False) -> PruneResult:
     outside = PruneEnvironment(clock=project.clock)
-    target = TranscriptTarget(project.store, outside)
+    target = transcript_target(project.store, outside)
     policy = RetentionPolicy(max_age_hours=MONTH / timedelta(hours=1))
     return prune(target, policy, dry_run=dry_run, outside=outside)
 

@@ -18,11 +18,11 @@ from agentforge_sessions.questions import AnswersTimeout, Asker, QuestionSession
 from agentforge_sessions.questions.askers import ASKER_KILLED, asker_document, end_of, parse_asker
 from agentforge_sessions.questions.errors import TooManySessions
 from agentforge_sessions.questions.files import wire
+from agentforge_sessions.testing import MemorySessions
 from agentforge_sessions.wiring.bootstrap import open_questions
 from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel, SessionEnds
 from tests.support.channels import COLOUR
 from tests.support.clock import FakeClock
-from tests.support.memory_sessions import MemorySessions
 from tests.support.questions import QUESTIONS, build
 
 

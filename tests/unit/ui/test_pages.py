@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from datetime import datetime
@@ -13,6 +14,8 @@ from structlog.testing import capture_logs
 
 from agentforge_sessions.agents.ledger import Payer, day_of, opened
 from agentforge_sessions.base.settings.spending import Amount
+from agentforge_sessions.harness import SessionStore
+from agentforge_sessions.harness.stream_port import NewEntry
 from agentforge_sessions.questions import Option, Question
 from tests.unit.ui.conftest import Site
 
@@ -80,6 +83,16 @@ def test_the_list_shows_what_agents_spent_today(
     page = Page(site.view("/"))
     assert page.by_id("spent-today") is not None
     assert "Spent by your agents today: 12,000 tokens, $3.25" in page.text
+
+
+def test_the_prune_page_names_old_transcripts(site: Site) -> None:
+    assert Page(site.view("/prune")).by_id("kind-transcripts") is None
+    one = site.begin("Add retries")
+    head = json.dumps({"copied": "2020-02-02T00:00:00+00:00"}).encode()
+    SessionStore(site.base).append_entries(one, "agent-codex-1", [NewEntry(head, b"{}")])
+    page = Page(site.view("/prune"))
+    assert page.by_id("kind-transcripts") is not None
+    assert f"{one}/agent-codex-1" in page.text
 
 
 def test_the_list_is_narrowed_and_says_by_which_address(site: Site) -> None:

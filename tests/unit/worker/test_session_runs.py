@@ -19,6 +19,7 @@ from agentforge_sessions.harness import (
     SessionNotFound,
     SessionState,
 )
+from agentforge_sessions.testing import MemorySessions
 from agentforge_sessions.workflows import (
     AlreadyRunning,
     Phase,
@@ -32,7 +33,6 @@ from agentforge_sessions.workflows import (
 from agentforge_sessions.workflows.errors import AttemptsExhausted, BudgetTooSmall, NoAgent
 from agentforge_sessions.workflows.workflow import RunRetry
 from tests.support.executors import FAILED, SUCCEEDED, TRAPPED, FakeExecutor
-from tests.support.memory_sessions import MemorySessions
 
 RETRY = RunRetry(attempts=1)
 WORK = Workflow(

@@ -12,10 +12,10 @@ from attrs import define
 
 from agentforge_sessions.fleet.objects.folder_store import FolderStore
 from agentforge_sessions.harness import SessionContext, SessionManager, SessionState
+from agentforge_sessions.testing import MemorySessions, Shelf
 from agentforge_sessions.workflows import WorkflowRunner
 from tests.support.agents import FakeGates, ScriptedAgent, tdflow_work
 from tests.support.machines import Fleet, Machine
-from tests.support.memory_sessions import MemorySessions, Shelf
 from tests.support.mortal_filesystem import Killed
 from tests.support.object_stores import FaultyStore
 from tests.support.soak import SOAKING

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
+from ...base.settings.spending import Amount
 from ..stream_port import StreamEntry
 from .entries import (
-    Amount,
     Kind,
     ReadHead,
     StepRecord,
@@ -37,7 +37,8 @@ class StepHistory:
         leads: How many workers led it.
         finished: The codec and the number of the entry with the program's result; None without one.
         reserved: What is reserved, by holder.
-        inside: What was spent by the parts of a step, by its path; also of steps that no longer count.
+        inside: What was spent by the parts of a step, by its path; also by those that no longer
+            count.
         signals: The numbers of the entries with signals, by name, oldest first.
     """
 

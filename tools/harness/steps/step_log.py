@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 from ...base.clock import Clock, utc_now
 from ...base.identifiers import new_uuid4
-from ...base.settings.spending import Limit
+from ...base.settings.spending import Amount, Limit
 from ..domain.history_events import dollars
 from ..errors import SessionNotFound, StreamMoved
 from ..stream_port import NewEntry, StreamEntry, StreamMark
 from .entries import (
     NOTHING,
     STREAM,
-    Amount,
     Kind,
     StepRecord,
     Sums,

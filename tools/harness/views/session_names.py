@@ -29,7 +29,7 @@ _TAKEN: Final = frozenset({SESSION_FILE, WORKSPACE, SNAPSHOTS})
 _PART_OF_AN_ID: Final = r"[A-Za-z0-9_-]{1,128}"
 
 
-def kept_documents(
+def documents_beside(
     attachments: Mapping[str, bytes] | None, inherited: Mapping[str, bytes] | None
 ) -> dict[str, bytes]:
     """Return the documents to store beside a new session, by name.

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 from ....base.errors import AgentForgeError
 from ....prune import PruneResult, RetentionPolicy, human_bytes
 from ....prune.domain import WORDS, Decision
-from ....wiring.pruning import PruneKind, prune_kinds
+from ....wiring.pruning import PruneKind, prune_kinds, transcripts_kind
 from ...pages.html import Child, element
 from ...pages.parts import muted, note, section, table
 from ..errors import InvalidForm
@@ -26,6 +26,7 @@ _NAMES: Final = {
     "agent": "Agent sessions",
     "sandbox": "Sandbox sessions",
     "questions": "Question sessions",
+    "transcripts": "Transcripts",
 }
 Rules: TypeAlias = Mapping[str, int]
 """The values of the rules given, by their fields in `_RULES`."""
@@ -51,7 +52,10 @@ def prune_view(services: UiServices, form: Form, _: str) -> View:
         for word in (option, f"{rules[name]}{unit}")
     ]
     command = f"{services.places.command} {shlex.join(['prune', *options])}"
-    kinds = prune_kinds(store=services.store, questions_dir=services.places.questions)
+    kinds = {
+        **prune_kinds(store=services.store, questions_dir=services.places.questions),
+        **transcripts_kind(services.store),
+    }
     hint = ("Nothing is removed here. To do it: ", element("code", command))
     return View(
         title="Prune",

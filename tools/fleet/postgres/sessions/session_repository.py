@@ -43,7 +43,7 @@ from ....harness.steps.tail import with_tail
 from ....harness.views.entry_events import EntryEvent, events_after, first_own
 from ....harness.views.session_filter import SessionFilter
 from ....harness.views.session_head import SessionSummary, UnreadableSession
-from ....harness.views.session_names import ATTACHMENT, kept_documents, require_saved, resolved
+from ....harness.views.session_names import ATTACHMENT, documents_beside, require_saved, resolved
 from ....prune.audit_log import actor
 from ..database import Connection, Database
 from .receivers import PostgresReceiver, keep_untold
@@ -126,7 +126,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
         if faults:
             raise InvalidSession(faults)
         if session.revision == 0:
-            self._create(session, kept_documents(attachments, inherited), revision=1)
+            self._create(session, documents_beside(attachments, inherited), revision=1)
         elif not self._replace(session):
             return
         session.revision += 1
@@ -136,7 +136,7 @@ class PostgresSessions(PostgresPages, PostgresStreams):
     ) -> None:
         """Create a session from another store's; see `SessionRepository`."""
         require_saved(session)
-        self._create(session, kept_documents(None, documents), revision=session.revision)
+        self._create(session, documents_beside(None, documents), revision=session.revision)
 
     def _create(
         self, session: SessionContext, documents: Mapping[str, bytes], *, revision: int

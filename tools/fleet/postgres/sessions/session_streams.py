@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -16,10 +17,12 @@ from ....harness.stream_port import (
     StreamEntry,
     StreamMark,
     StreamPart,
+    StreamRow,
     StreamTail,
     require_count,
 )
 from ....harness.views.session_names import STREAM_SUFFIX, require_room, stream_file
+from ....prune import Reason
 from ..database import Connection, OnDatabase
 from .session_rows import checked_id
 
@@ -47,6 +50,7 @@ entries as (
 select generation, last from stream
 """
 _HOLD: Final = "select state from agentforge.sessions where id = %s for no key update"
+_HELD: Final = "select from agentforge.sessions where id = %(id)s for update"
 _LOCK: Final = b"""
 select generation, last from agentforge.session_streams
 where session_id = %s and name = %s for update
@@ -74,6 +78,23 @@ select position, body from agentforge.session_stream_entries
 where session_id = %(id)s and stream = %(stream)s and position = any(%(positions)s)
     and exists (select 1 from agentforge.session_streams
         where session_id = %(id)s and name = %(stream)s and generation = %(generation)s)
+"""
+_ROWS: Final = b"""
+select session_streams.session_id, name, generation, last, size_bytes,
+    exists (select 1 from agentforge.pins where session_id = session_streams.session_id), head
+from agentforge.session_streams left join agentforge.session_stream_entries entries
+    on entries.session_id = session_streams.session_id and stream = name and position = last
+where starts_with(name, %s)
+order by 1, 2
+"""
+_OLD: Final = """
+select generation, last, exists (select 1 from agentforge.pins where session_id = %(id)s)
+from agentforge.session_streams where session_id = %(id)s and name = %(stream)s for update
+"""
+_REMOVE: Final = b"""
+with removed as (
+    delete from agentforge.session_streams where session_id = %(id)s and name = %(stream)s)
+insert into agentforge.removals (session_id, line) values (%(id)s || '/' || %(stream)s, %(line)s)
 """
 _EXPORTED: Final = b"""
 select name, head, body
@@ -172,6 +193,36 @@ class PostgresStreams(OnDatabase):
         if not found.keys() >= set(positions):
             raise StreamMoved(session_id, stream=stream)
         return [bytes(found[position]) for position in positions]
+
+    def stream_rows(self, prefix: str) -> list[StreamRow]:
+        """Return the streams of all sessions whose name begins with a text."""
+        return [
+            StreamRow(session_id, name, StreamMark(*mark), size, is_pinned, bytes(head or b""))
+            for session_id, name, *mark, size, is_pinned, head in self._database.all(
+                _ROWS, (prefix,)
+            )
+        ]
+
+    def remove_stream(
+        self, session_id: str, stream: str, mark: StreamMark, line: Mapping[str, object]
+    ) -> Reason | None:
+        """Delete a stream with a line in the audit log; return why it stays, or None.
+
+        It stays if its session is pinned, or something was added after the mark.
+        """
+        about = {"id": checked_id(session_id), "stream": stream}
+        with self._database.transaction() as connection:
+            # The session before the stream, as in an append; exclusively, so that a pin waits.
+            connection.execute(_HELD, about)
+            found = connection.execute(_OLD, about).fetchone()
+            if found is None:
+                return Reason.GONE
+            if found[2]:
+                return Reason.PINNED
+            if found[:2] != mark[:2]:
+                return Reason.CHANGED
+            connection.execute(_REMOVE, {**about, "line": json.dumps(line)})
+        return None
 
 
 def export_streams(connection: Connection, session_id: str) -> dict[str, bytes]:

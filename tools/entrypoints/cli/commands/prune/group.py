@@ -279,8 +279,7 @@ def _transcripts(
         return {}
     from .....wiring.pruning import transcripts_kind
 
-    found = transcripts_kind(cli.store())
-    return {} if found is None else {TRANSCRIPTS: found}
+    return transcripts_kind(cli.store())
 
 
 group = new_group(

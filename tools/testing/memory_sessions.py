@@ -1,31 +1,29 @@
-"""A repository of sessions that is nothing but memory, and places for them that are folders.
+"""A store of sessions in memory, whose workspaces are folders.
 
-It keeps what a store of any kind keeps, as bytes, and none of what only files have: what runs on it
-knows sessions by their ports alone.
+It holds what every store holds, as bytes, and nothing that only files have. The module is long
+because it implements every method of the ports; these say what each one guarantees.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
-import shutil
-import threading
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from itertools import count
 from pathlib import Path
 from typing import Final
 
-from attrs import define, field
-
-from agentforge_sessions.base.clock import Clock
-from agentforge_sessions.base.errors import AmbiguousId
-from agentforge_sessions.base.files import LockTimeout, WriteError
-from agentforge_sessions.base.files.log_frames import decode_log, encode_log
-from agentforge_sessions.base.identifiers import completions, names_no_session
-from agentforge_sessions.base.search_words import SearchWords
-from agentforge_sessions.harness import (
-    InvalidSessionId,
+from ..base.clock import Clock
+from ..base.files import OsFileSystem, WriteError
+from ..base.files.filesystem import DIRECTORY_FLAGS
+from ..base.files.log_frames import decode_log
+from ..base.files.tree_removal import discard_tree
+from ..base.identifiers import names_no_session
+from ..base.search_words import SearchWords
+from ..harness import (
     InvalidStateTransition,
     SessionConflict,
     SessionContext,
@@ -40,16 +38,15 @@ from agentforge_sessions.harness import (
     SessionSummary,
     UnreadableSession,
 )
-from agentforge_sessions.harness.errors import SessionTooLarge, StreamMoved
-from agentforge_sessions.harness.events import session_feed
-from agentforge_sessions.harness.events.receiver_files import untold_events
-from agentforge_sessions.harness.events.session_feed import PositionFeed
-from agentforge_sessions.harness.feed_port import LeftEvent
-from agentforge_sessions.harness.format.session_codec import SessionEncoder, decode_session
-from agentforge_sessions.harness.session_domain import validate_session_id
-from agentforge_sessions.harness.session_layout import RUN_LOCKS, SESSION_FILE, STREAMS, WORKSPACE
-from agentforge_sessions.harness.steps.tail import with_tail
-from agentforge_sessions.harness.stream_port import (
+from ..harness.errors import ChangedSinceShown, SessionTooLarge, StreamMoved
+from ..harness.events import session_feed
+from ..harness.events.receiver_files import untold_events
+from ..harness.events.session_feed import PositionFeed
+from ..harness.format.session_codec import SessionEncoder, decode_session
+from ..harness.session_domain import validate_session_id
+from ..harness.session_layout import RUN_LOCKS, SESSION_FILE, STREAMS, WORKSPACE
+from ..harness.steps.tail import with_tail
+from ..harness.stream_port import (
     NewEntry,
     StreamEntry,
     StreamMark,
@@ -57,125 +54,54 @@ from agentforge_sessions.harness.stream_port import (
     StreamTail,
     require_count,
 )
-from agentforge_sessions.harness.views.entry_events import EntryEvent
-from agentforge_sessions.harness.views.session_head import SessionHead
-from agentforge_sessions.harness.views.session_names import (
+from ..harness.views.entry_events import EntryEvent
+from ..harness.views.session_head import SessionHead
+from ..harness.views.session_names import (
     ATTACHMENT,
-    kept_documents,
+    documents_beside,
     require_room,
     require_saved,
+    resolved,
     stream_file,
 )
-from agentforge_sessions.harness.views.session_page import SessionCursor, in_order, page_of
+from ..harness.views.session_page import SessionCursor, in_order, page_of
+from .memory_shelf import WHERE, MemoryLock, MemoryReceiver, MemoryStream, Shelf
 
-WHERE: Final = "memory://sessions"
-STEPS: Final = "steps"
+_STEPS: Final = "steps"
 
 
 def _step(name: str) -> str:
     if not re.fullmatch(ATTACHMENT, name):
         raise ValueError(f"{name!r} can't be the name of a step")
-    return f"{STEPS}/{name}"
+    return f"{_STEPS}/{name}"
 
 
-@define
-class MemoryStream:
-    """A stream, and which of those that had its name it is."""
-
-    generation: int
-    entries: list[NewEntry] = field(factory=list)
-
-    @property
-    def mark(self) -> StreamMark:
-        return StreamMark(self.generation, len(self.entries))
-
-    @property
-    def document(self) -> bytes:
-        return encode_log(self.entries)
-
-
-@define
-class Shelf:
-    """What several repositories share, as several processes share a server."""
-
-    documents: dict[str, bytes] = field(factory=dict)
-    attachments: dict[str, dict[str, bytes]] = field(factory=dict)
-    streams: dict[str, dict[str, MemoryStream]] = field(factory=dict)
-    held: set[tuple[str, str]] = field(factory=set)
-    lock: threading.RLock = field(factory=threading.RLock)
-    receivers: dict[str, bytes] = field(factory=dict)
-    telling: set[str] = field(factory=set)
-    left: dict[tuple[str, str], list[LeftEvent]] = field(factory=dict)
-    generations: Iterator[int] = field(factory=lambda: count(1))
-
-
-class MemoryLock:
-    """The lock of a run. A `harness.session_ports.RunLock`."""
-
-    def __init__(self, shelf: Shelf, session_id: str, name: str) -> None:
-        self._shelf = shelf
-        self._session_id = session_id
-        self._name = name
-
-    def acquire(self) -> None:
-        key = (self._session_id, self._name)
-        with self._shelf.lock:
-            if self._name not in self._shelf.attachments.get(self._session_id, {}):
-                raise FileNotFoundError(self._name)
-            if key in self._shelf.held:
-                raise LockTimeout(path=Path(*key), timeout_s=0.0)
-            self._shelf.held.add(key)
-
-    def release(self) -> None:
-        with self._shelf.lock:
-            self._shelf.held.discard((self._session_id, self._name))
-
-
-class MemoryReceiver:
-    """How far a receiver was told. A `harness.feed_port.Receiver`."""
-
-    def __init__(self, shelf: Shelf, name: str) -> None:
-        self._shelf = shelf
-        self._name = name
-        self.where = f"{WHERE}/{name}"
-
-    @contextmanager
-    def held(self, *, timeout_s: float = 0.0) -> Iterator[bool]:
-        with self._shelf.lock:
-            free = self._name not in self._shelf.telling
-            self._shelf.telling.add(self._name)
-        try:
-            yield free
-        finally:
-            if free:
-                self._shelf.telling.discard(self._name)
-
-    def read(self) -> bytes | None:
-        return self._shelf.receivers.get(self._name)
-
-    def keep(self, data: bytes) -> None:
-        if self._name not in self._shelf.telling:
-            raise WriteError(path=Path(self._name), operation="write without holding it")
-        self._shelf.receivers[self._name] = data
-
-    def left(self) -> dict[str, list[LeftEvent]]:
-        return {one: kept for (name, one), kept in self._shelf.left.items() if name == self._name}
-
-    def forget_left(self, session_id: str) -> None:
-        self._shelf.left.pop((self._name, session_id), None)
-
-    def forget(self) -> None:
-        self._shelf.receivers.pop(self._name, None)
-        for name, session_id in [one for one in self._shelf.left if one[0] == self._name]:
-            del self._shelf.left[name, session_id]
+def _token() -> str:
+    return secrets.token_hex(8)
 
 
 class MemorySessions:
-    """Sessions in memory. A `harness.session_ports.LocalSessions`."""
+    """Sessions in memory. A `harness.session_ports.LocalSessions`.
+
+    Guarantees: it passes the suites of every store, so that a program behaves on it as on files
+    and PostgreSQL: revisions and their conflicts, locks, streams, feeds. Two of them on one `Shelf`
+    are two processes. It may be shared between threads, and never waits for a lock.
+
+    Not guaranteed: that anything outlives the process; that a lock ends when its owner does not
+    release it; that sessions are another person's, since all of them are one's own. What a program
+    does to its workspace, it does to a real folder, `base/ID/workspace`.
+    """
 
     def __init__(
         self, base: Path, shelf: Shelf | None = None, *, max_bytes: int = 1_000_000
     ) -> None:
+        """Create a store; nothing is written.
+
+        Args:
+            base: The parent of the sessions' folders; a folder of the test's own.
+            shelf: The sessions to share with another store; none yet if None.
+            max_bytes: The most bytes of a session's document.
+        """
         self.base_path = base
         self.shelf = shelf if shelf is not None else Shelf()
         self._max_bytes = max_bytes
@@ -199,16 +125,11 @@ class MemorySessions:
         attachments: Mapping[str, bytes] | None = None,
         inherited: Mapping[str, bytes] | None = None,
     ) -> None:
-        session_id, where = session.session_id, self.where_is(session.session_id)
-        revision = session.revision + 1
-        data = b"".join(SessionEncoder().encode(session, revision=revision))
-        if len(data) > self._max_bytes:
-            raise SessionTooLarge(
-                session_id, path=where, size_bytes=len(data), max_bytes=self._max_bytes
-            )
+        session_id, revision = session.session_id, session.revision + 1
+        data = self._encoded(session, revision)
         with self.shelf.lock:
             if session.revision == 0:
-                self._create(session_id, data, kept_documents(attachments, inherited))
+                self._create(session_id, data, documents_beside(attachments, inherited))
             elif not self._follows(session):
                 return
             else:
@@ -219,8 +140,13 @@ class MemorySessions:
         self, session: SessionContext, *, documents: Mapping[str, bytes] | None = None
     ) -> None:
         require_saved(session)
+        data = self._encoded(session, session.revision)
+        with self.shelf.lock:
+            self._create(session.session_id, data, documents_beside(None, documents))
+
+    def _encoded(self, session: SessionContext, revision: int) -> bytes:
         session_id = session.session_id
-        data = b"".join(SessionEncoder().encode(session, revision=session.revision))
+        data = b"".join(SessionEncoder().encode(session, revision=revision))
         if len(data) > self._max_bytes:
             raise SessionTooLarge(
                 session_id,
@@ -228,15 +154,9 @@ class MemorySessions:
                 size_bytes=len(data),
                 max_bytes=self._max_bytes,
             )
-        with self.shelf.lock:
-            self._create(session_id, data, kept_documents(None, documents))
+        return data
 
-    def _create(
-        self,
-        session_id: str,
-        data: bytes,
-        documents: Mapping[str, bytes],
-    ) -> None:
+    def _create(self, session_id: str, data: bytes, documents: Mapping[str, bytes]) -> None:
         if session_id in self.shelf.documents:
             raise SessionIdTaken(session_id, path=self.where_is(session_id))
         self.ensure_directory()
@@ -247,7 +167,7 @@ class MemorySessions:
             if not name.startswith(f"{STREAMS}/")
         }
         self.shelf.streams[session_id] = {
-            name: self._stream(NewEntry(*entry) for entry in decode_log(content))
+            name: self.shelf.stream(NewEntry(*entry) for entry in decode_log(content))
             for name, content in documents.items()
             if name.startswith(f"{STREAMS}/")
         }
@@ -256,14 +176,14 @@ class MemorySessions:
     def _follows(self, session: SessionContext) -> bool:
         """Refuse what does not follow what is stored; False if there is nothing to write."""
         stored = self.load(session.session_id)
-        made_anew = stored is not None and stored.created_at != session.created_at
-        if stored is None or made_anew or stored.revision != session.revision:
+        replaced = stored is not None and stored.created_at != session.created_at
+        if stored is None or replaced or stored.revision != session.revision:
             raise SessionConflict(
                 session.session_id,
                 path=self.where_is(session.session_id),
                 expected_revision=session.revision,
                 actual_revision=None if stored is None else stored.revision,
-                replaced=made_anew,
+                replaced=replaced,
             )
         if stored.state.is_terminal and stored == session:
             return False
@@ -296,7 +216,7 @@ class MemorySessions:
                 raise SessionNotFound(session_id, path=WHERE)
             return False
         with self.shelf.lock:
-            if any(held == session_id for held, _ in self.shelf.held):
+            if self.is_led(session_id):
                 raise SessionInUse(session_id, path=self.where_is(session_id))
             if expected_revision is not None:
                 stored = self.load(session_id)
@@ -316,8 +236,17 @@ class MemorySessions:
             del self.shelf.documents[session_id]
             del self.shelf.attachments[session_id]
             del self.shelf.streams[session_id]
-        shutil.rmtree(self.session_directory(session_id), ignore_errors=True)
+        self._remove_folder(session_id)
         return True
+
+    def _remove_folder(self, session_id: str) -> None:
+        if not self.session_directory(session_id).exists():
+            return  # it was worked on elsewhere
+        base_fd = os.open(self.base_path, DIRECTORY_FLAGS)
+        try:
+            discard_tree(OsFileSystem(), base_fd, session_id, parent=self.base_path, token=_token)
+        finally:
+            os.close(base_fd)
 
     def is_interrupted(self, session_id: str, state: SessionState) -> bool:
         validate_session_id(session_id)
@@ -329,8 +258,7 @@ class MemorySessions:
 
     def is_led(self, session_id: str) -> bool:
         validate_session_id(session_id)
-        with self.shelf.lock:
-            return any(held == session_id for held, _ in self.shelf.held)
+        return self.shelf.is_held(session_id)
 
     def close(self) -> None:
         return
@@ -382,7 +310,7 @@ class MemorySessions:
 
     def step_names(self, session_id: str) -> list[str]:
         folders = (name.partition("/") for name in self.read_attachments(session_id))
-        return sorted(name for folder, _, name in folders if folder == STEPS and name)
+        return sorted(name for folder, _, name in folders if folder == _STEPS and name)
 
     def append_entries(
         self,
@@ -397,7 +325,7 @@ class MemorySessions:
             streams, name = self._writable(session_id, stream, expected)
             if not entries:
                 return expected or StreamMark()
-            streams.setdefault(name, self._stream(())).entries.extend(entries)
+            streams.setdefault(name, self.shelf.stream(())).entries.extend(entries)
             return streams[name].mark
 
     def replace_entries(
@@ -410,7 +338,7 @@ class MemorySessions:
     ) -> None:
         with self.shelf.lock:
             streams, name = self._writable(session_id, stream, expected)
-            streams[name] = self._stream(entries)
+            streams[name] = self.shelf.stream(entries)
 
     def read_entries(
         self, session_id: str, stream: str, *, since: StreamMark | None = None
@@ -418,14 +346,14 @@ class MemorySessions:
         with self.shelf.lock:
             found = self._found(session_id, stream)
             if found is None:
-                return StreamPart([], StreamMark(), anew=True)
-            anew = since is None or since.one != found.generation
-            after = 0 if since is None or anew else since.two
+                return StreamPart([], StreamMark(), True)
+            all_of_it = since is None or since.one != found.generation
+            after = 0 if since is None or all_of_it else since.two
             entries = [
                 StreamEntry(position, len(entry.body), 0, entry.head)
                 for position, entry in enumerate(found.entries)
             ]
-            return StreamPart(entries[after:], found.mark, anew=anew)
+            return StreamPart(entries[after:], found.mark, all_of_it)
 
     def read_last(self, session_id: str, stream: str, count: int) -> StreamTail:
         require_count(count)
@@ -443,9 +371,6 @@ class MemorySessions:
             ):
                 raise StreamMoved(session_id, stream=stream)
             return [found.entries[entry.position].body for entry in entries] if found else []
-
-    def _stream(self, entries: Iterable[NewEntry]) -> MemoryStream:
-        return MemoryStream(next(self.shelf.generations), list(entries))
 
     def _found(self, session_id: str, stream: str) -> MemoryStream | None:
         name = f"{STREAMS}/{stream_file(stream)}"
@@ -499,20 +424,14 @@ class MemorySessions:
     def candidates(
         self, words: SearchWords, wanted: SessionFilter | None = None
     ) -> Iterator[SessionSummary | UnreadableSession]:
+        del words  # each session may contain them
         found = list(self.summaries(wanted))
         yield from (one for one in found if isinstance(one, UnreadableSession))
         readable = [one for one in found if isinstance(one, SessionSummary)]
         yield from in_order(readable, SessionOrder.LAST_CHANGED)
 
     def resolve(self, shortened: str) -> str:
-        if not re.fullmatch(ATTACHMENT, f"x{shortened}") or not shortened or "." in shortened:
-            raise InvalidSessionId(shortened)
-        fitting = completions(shortened, self.list_sessions())
-        if not fitting:
-            raise SessionNotFound(shortened, path=WHERE)
-        if len(fitting) > 1:
-            raise AmbiguousId(shortened, fitting)
-        return fitting[0]
+        return resolved(shortened, self.list_sessions, where=WHERE)
 
     def delete_ended(self, *, days: float, dry_run: bool, clock: Clock) -> list[str]:
         last = clock() - timedelta(days=days)
@@ -522,7 +441,7 @@ class MemorySessions:
             if isinstance(one, SessionSummary)
             and one.head.completed_at is not None
             and one.head.completed_at < last
-            and not any(held == one.session_id for held, _ in self.shelf.held)
+            and not self.shelf.is_held(one.session_id)
         )
         for _, session_id in old if not dry_run else ():
             self.delete(session_id)
@@ -535,10 +454,13 @@ class MemorySessions:
         return True
 
     def fingerprint(self, session_id: str) -> str:
-        return validate_session_id(session_id)
+        with self.shelf.lock:
+            found = [self.read_document(session_id), self.shelf.attachments.get(session_id)]
+        return hashlib.sha256(repr(found).encode()).hexdigest()
 
     def make_own(self, session_id: str, *, shown: str | None = None) -> None:
-        assert shown in {None, validate_session_id(session_id)}
+        if shown not in {None, self.fingerprint(session_id)}:
+            raise ChangedSinceShown(session_id, where=WHERE)
 
     def ensure_directory(self) -> None:
         self.base_path.mkdir(parents=True, exist_ok=True)
@@ -550,6 +472,7 @@ class MemorySessions:
         return self.session_directory(session_id) / WORKSPACE
 
     def run_lock(self, session_id: str, name: str, *, timeout_s: float) -> MemoryLock:
+        del timeout_s
         return MemoryLock(self.shelf, validate_session_id(session_id), name)
 
     @contextmanager
