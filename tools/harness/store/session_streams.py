@@ -18,7 +18,7 @@ from ...base.event_log import get_logger
 from ...base.files import DirectoryLock, FileSystem, ReadError, WriteError, hand_over, replace_file
 from ...base.files.append_log import APPEND_FLAGS, AppendLog
 from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from ...base.files.log_frames import LogEntry, LogMark, encode_log
+from ...base.files.log_frames import LogMark, encode_log
 from ...base.files.safe_path import Missing, directory_beneath, is_bare
 from ..domain.session_states import InvalidStateTransition, SessionState
 from ..errors import SessionNotFound, StreamMoved
@@ -105,8 +105,7 @@ class FileStreams:
         self._remember(path, part.mark)
         if look is not None:  # from before the read, so that later additions are seen next time
             self._looks[path] = (look, _of_stream(part.mark))
-        entries = [StreamEntry(*entry) for entry in part.entries]
-        return StreamPart(entries, _of_stream(part.mark), anew=part.anew)
+        return StreamPart(part.entries, _of_stream(part.mark), anew=part.anew)
 
     def read_last(self, path: Path, count: int) -> StreamTail:
         """Return the last entries of a stream; see `SessionStreams.read_last`."""
@@ -116,15 +115,14 @@ class FileStreams:
                 return StreamTail([], StreamMark(), whole=True)
             tail = log.read_last(count)
         self._remember(path, tail.mark)
-        entries = [StreamEntry(*entry) for entry in tail.entries]
-        return StreamTail(entries, _of_stream(tail.mark), tail.whole)
+        return StreamTail(tail.entries, _of_stream(tail.mark), tail.whole)
 
     def bodies(self, path: Path, entries: Sequence[StreamEntry], mark: StreamMark) -> list[bytes]:
         """Return the bodies of entries; see `SessionStreams.read_bodies`."""
         with self._log(path) as log:
             found = None
             if log is not None:
-                found = log.bodies((LogEntry(*entry) for entry in entries), _of_log(mark))
+                found = log.bodies(entries, _of_log(mark))
         if found is None:
             if not entries:
                 return []
