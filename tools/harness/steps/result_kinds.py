@@ -64,7 +64,7 @@ class TextKind(NamedTuple):
     value: Callable[[str], object]
 
 
-class Member(NamedTuple):
+class Part(NamedTuple):
     """A field of a class.
 
     Attributes:
@@ -214,7 +214,7 @@ def is_named(cls: type) -> bool:
     return _own_fields(cls) is not None or is_model(cls) or issubclass(cls, Enum)
 
 
-def fields_of(kind: object) -> Mapping[str, Member]:
+def fields_of(kind: object) -> Mapping[str, Part]:
     """Return the fields of a class, or of a `TypedDict`, with the annotation's type arguments.
 
     Raises:
@@ -229,7 +229,7 @@ def fields_of(kind: object) -> Mapping[str, Member]:
     hints = _hints(cls)
     given = dict(zip(getattr(cls, "__parameters__", ()), get_args(kind), strict=False))
     return {
-        name: Member(_filled_in(hints.get(name, object), given), argument)
+        name: Part(_filled_in(hints.get(name, object), given), argument)
         for name, argument in (arguments or {name: name for name in hints}).items()
     }
 
