@@ -508,6 +508,8 @@ def test_a_cancelled_call_has_ended_when_its_caller_goes_on(base: Path) -> None:
 def test_the_asynchronous_methods_do_what_the_others_do(base: Path) -> None:
     async def scenario() -> None:
         async with bridge.AgentForgeSaver(base) as saver:
+            for _ in range(2):
+                await saver.setup()
             one = {**lang.empty_checkpoint(), "id": "0001"}
             config = await saver.aput(thread(), one, {"step": 1}, {})
             await saver.aput_writes(config, [("c", 1)], "task")

@@ -15,8 +15,11 @@ from tests.support.filesystem import FaultyFileSystem
 from tests.support.late import LateModule
 
 if TYPE_CHECKING:
+    from langgraph.checkpoint import sqlite
+
     from agentforge_sessions.integrations.bridges import langgraph as bridge
 else:
+    sqlite = LateModule("langgraph.checkpoint.sqlite")
     bridge = LateModule("agentforge_sessions.integrations.bridges.langgraph")
 
 Open = Callable[[], LocalSessions]
@@ -71,6 +74,44 @@ def test_the_last_ones_are_those_of_a_listing_of_all(opened: Open, order: str) -
         one = {"configurable": {"thread_id": "t", "checkpoint_id": f"{number:04}"}}
         found = named(bridge.AgentForgeSaver(opened()), one, limit=3)
         assert found == [each for each in everything[str(ANY)] if each[0] == f"{number:04}"]
+
+
+def test_a_listing_has_the_order_of_langgraphs_own_saver(opened: Open) -> None:
+    chance = random.Random(7)
+    numbers = list(range(60))
+    chance.shuffle(numbers)
+    with sqlite.SqliteSaver.from_conn_string(":memory:") as reference:
+        reference.setup()
+        saver = bridge.AgentForgeSaver(opened())
+        saver.setup()
+        last: dict[tuple[str, str], Any] = {}
+        for number in numbers:  # an id each: the reference has no order among equal ones
+            place = chance.choice(("a", "b", "c")), chance.choice(SPACES)
+            config = last.get(place, thread(*place))
+            about = {"kind": number % 3, "writes": None, "tags": [number % 2]}
+            for one in (reference, saver):
+                last[place] = put(one, config, number, {"n": number}, **about)
+        configs = [None, *({"configurable": {"thread_id": name}} for name in "abcx")]
+        configs += [thread(name, space) for name in "ab" for space in SPACES]
+        configs += [thread("a", "", f"{number:04}") for number in (0, 30, 59)]
+        for config in configs:
+            for end in (None, "0000", "0031", "9999"):
+                for wanted in (None, {}, {"kind": 1}, {"kind": 2, "step": 41}, {"tags": [1]}):
+                    for limit in (None, 1, 9):
+                        before = None if end is None else thread("a", "", end)
+                        asked = {"before": before, "filter": wanted, "limit": limit}
+                        expected = named(reference, config, **asked)
+                        assert named(saver, config, **asked) == expected
+
+
+def test_threads_that_share_an_id_are_listed_in_the_same_order_by_any_limit(opened: Open) -> None:
+    saver = bridge.AgentForgeSaver(opened())
+    for name, number in (("b", 9), ("b", 5), ("c", 5), ("a", 5), ("a", 7)):
+        put(saver, thread(name), number, {"n": number})
+    everything = named(saver, None)
+    assert everything == sorted(everything, reverse=True)
+    for limit in range(6):
+        assert named(saver, None, limit=limit) == everything[:limit]
 
 
 @pytest.mark.parametrize("config", [ANY, thread("t")], ids=["any namespace", "one namespace"])

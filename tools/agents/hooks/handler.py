@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ...base.clock import Clock
-    from .recorder import Recorder
+    from .recorder import EventRecorder
     from .telling import Start
 
 INSIDE_VARIABLE: Final = "AGENTFORGE_CALL"
@@ -185,7 +185,7 @@ class _HookCall:
         self._stores = stores
         self._clock = clock
         self._place: SessionPlace | None = None
-        self.recorder: Recorder | None = None
+        self.recorder: EventRecorder | None = None
         conversations = conversations_folder(project.identity, environment)
         self._file = BindingFile(conversations, event.program, event.agent_session)
 
@@ -217,12 +217,12 @@ class _HookCall:
                 self._file.release()
         return self.recorder.judged(reply)
 
-    def _open_recorder(self) -> Recorder:
-        from .recorder import Recorder
+    def _open_recorder(self) -> EventRecorder:
+        from .recorder import EventRecorder
 
         place, self._place = self._place, None  # the recorder closes it
         given = (self._project, self._environment, self._stores, self._now(), self._start)
-        return Recorder(self._program, self._event, self._file, place, *given)
+        return EventRecorder(self._program, self._event, self._file, place, *given)
 
     def _event_in(self, path: Path) -> HookEvent | None:
         payload = object_of(path.read_bytes())

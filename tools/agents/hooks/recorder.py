@@ -38,7 +38,7 @@ _FILES_STORED: Final = frozenset(
 )
 
 
-class Recorder:
+class EventRecorder:
     """Records an event, at one time.
 
     Attributes:
@@ -103,7 +103,7 @@ class Recorder:
     def _catch_up(self, event: HookEvent) -> None:
         """Record the event of an earlier call."""
         given = (self._project, self._environment, self._stores, self._now, self._start)
-        earlier = Recorder(self._program, event, self._file, None, *given)
+        earlier = EventRecorder(self._program, event, self._file, None, *given)
         earlier._takes_context = False  # nobody reads its answer
         try:
             earlier._record()

@@ -9,7 +9,6 @@ beside it.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 from collections import OrderedDict
@@ -42,6 +41,7 @@ from ...harness.domain.session_data import title_fault
 from ...harness.errors import StreamMoved
 from ...harness.events.session_events import SessionEvents
 from ...harness.session_domain import DEFAULT_TOKEN_BUDGET
+from ...harness.steps.program_sessions import hashed_session_id
 from ...harness.stream_port import NewEntry, StreamMark
 
 FOREIGN_ID: Final = "foreign-id.json"
@@ -127,11 +127,7 @@ class ForeignSessions:
 
     def session_id(self, foreign_id: str) -> str:
         """Return the session id for a foreign id, existing or not."""
-        # The text may contain characters that UTF-8 can't encode.
-        name = f"{self._kind}\0{foreign_id}".encode("utf-8", "surrogatepass")
-        digest = hashlib.sha256(name).digest()
-        digits = f"{int.from_bytes(digest[:8], 'big') % 10**14:014d}"
-        return f"session_{digits[:8]}_{digits[8:]}_{digest[8:12].hex()}"
+        return hashed_session_id(self._kind, foreign_id)
 
     def find(self, foreign_id: str) -> str | None:
         """Return the id of the foreign id's session, or None if it does not exist.

@@ -13,7 +13,16 @@ from __future__ import annotations
 
 import heapq
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -69,6 +78,16 @@ _MOST_KEYS: Final = 4096
 _ROOT: Final = ""
 
 
+class _Nothing:
+    """What `setup` returns to those that await it; any number of times."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
+
+
+_NOTHING: Final = _Nothing()
+
+
 class AgentForgeSaver(BaseCheckpointSaver[str]):
     """Stores the checkpoints of graphs in sessions.
 
@@ -121,6 +140,10 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         """Release open resources; a store that was passed in stays open."""
         if self._owned:
             self._threads.sessions.sessions.close()
+
+    def setup(self) -> Awaitable[None]:
+        """Do nothing: a store needs no preparation. For code that calls it, or awaits it."""
+        return _NOTHING
 
     def __enter__(self) -> Self:
         """Return the checkpointer, which is closed at the end of the block."""
@@ -207,7 +230,7 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
             for name in dict.fromkeys(name for _, name, _ in page):
                 keys = [(space, one) for one, of, space in page if of == name]
                 tuples += threads[name].reading(partial(self._tuples, keys=keys, wanted=wanted))
-            tuples.sort(key=lambda one: one.checkpoint["id"], reverse=True)
+            tuples.sort(key=_order, reverse=True)
             yield tuples[:left]
             left -= len(tuples)
 
@@ -542,6 +565,12 @@ def _named(config: RunnableConfig) -> tuple[str, str, str | None]:
         configurable.get("checkpoint_ns") or _ROOT,
         get_checkpoint_id(config),
     )
+
+
+def _order(found: CheckpointTuple) -> tuple[str, str, str]:
+    """Return the place of a checkpoint in a listing of all threads."""
+    thread_id, namespace, checkpoint_id = _named(found.config)
+    return checkpoint_id or "", thread_id, namespace
 
 
 def _config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
