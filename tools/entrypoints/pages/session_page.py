@@ -198,7 +198,7 @@ def _phase(name: str, attempts: Sequence[AttemptView], is_current: bool) -> tupl
 
 def briefing(view: SessionView) -> Element:
     """Return the briefing that the next worker reads first, folded."""
-    text = plain_text(brief(view.session), "Briefing")
+    text = plain_text(brief(view.session, **view.work), "Briefing")
     return section("briefing", "Briefing", folded("What the next worker reads first", text))
 
 
