@@ -124,7 +124,7 @@ def update(
     )
     last = f"\n## Next step\n{_next_step(session)}" if session.state is SessionState.PAUSED else ""
     news = _record(session, first + last, max_chars, more, known)
-    return f"{first}; new since then:\n{news}{last}" if news else f"{first}.{last}"
+    return f"{first}, but for what is new:\n{news}{last}" if news else f"{first}.{last}"
 
 
 def _record(
