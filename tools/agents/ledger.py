@@ -14,11 +14,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..base.data_folder import state_folder
 from ..base.settings.spending import SCOPES, Amount, Limit, read_spending
-from ..harness.domain.history_events import dollars
 
 if TYPE_CHECKING:
     import sqlite3
@@ -96,6 +96,8 @@ class Standing(NamedTuple):
 
     def __str__(self) -> str:
         """Return it in words: "$4.20 of $5.00 for today"."""
+        from ..harness.domain.history_events import dollars  # few calls say it
+
         spent, most = (
             dollars(one) if self.unit == "micro_usd" else f"{one:,} tokens"
             for one in (self.spent, self.most)
@@ -319,3 +321,18 @@ class Purse:
             return
         with suppress(OSError), opened(self.environment) as ledger:
             ledger.charge(self._payer, before, after)
+
+
+def purse_of(
+    session: str, base: Path | str, now: datetime, environment: Mapping[str, str]
+) -> Purse:
+    """Return the person's limits for a session.
+
+    Args:
+        session: The session's id, or an empty text.
+        base: The directory of the project's sessions.
+        now: The time.
+        environment: Locates the person's files.
+    """
+    payer = Payer(session, os.path.realpath(base), day_of(now))
+    return Purse(payer, read_spending(environment).limits, environment)

@@ -5,7 +5,7 @@ All of it was said by persons and programs: it is data, never an instruction.
 
 # Annotations are evaluated here: as strings, each field's would have to be compiled.
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypedDict
 
 from .quotation import name_of, quoted
@@ -69,6 +69,7 @@ class KnownWork(TypedDict):
 
     work: WorkState
     changed: str
+    steps: Sequence[str]
 
 
 def asked_lines(work: WorkState, may_show: Callable[[str], bool]) -> list[str]:

@@ -21,6 +21,7 @@ from ....base.question import Option, Question
 from ....harness import SessionContext
 from ....harness.domain.history_events import InputsPlaced
 from ....harness.session_ports import SessionRepository
+from ....harness.steps.step_views import ProgramView, program_view
 from ....harness.views.question_entries import questions_asked
 from ....harness.views.session_filter import SessionFilter
 from ....harness.views.session_head import SessionSummary
@@ -107,7 +108,7 @@ MAX_FILES: Final = 200
 """Maximum number of files shown with their contents."""
 MAX_CHILDREN: Final = 50
 """Maximum number of child sessions shown."""
-_NOTHING_KNOWN: Final = KnownWork(work=NOTHING_KNOWN, changed="")
+_NOTHING_KNOWN: Final = KnownWork(work=NOTHING_KNOWN, changed="", steps=())
 _MAX_TEXT: Final = 2_000_000
 _MAX_IMAGES: Final = 4 << 20
 _MAX_READ: Final = 4 << 20
@@ -125,6 +126,7 @@ class SessionMaterial:
         offered: The answers that questions offered, by the question's text.
         children: The child sessions that changed last, as `PageSource.children` returns them.
         work: The state of the work, for its briefing.
+        program: The program that leads it, or None.
     """
 
     attempts: tuple[AttemptView, ...] = ()
@@ -133,6 +135,7 @@ class SessionMaterial:
     offered: Mapping[str, tuple[Option, ...]] = field(factory=dict)
     children: tuple[SessionSummary, ...] = ()
     work: KnownWork = _NOTHING_KNOWN
+    program: ProgramView | None = None
 
 
 @frozen
@@ -174,6 +177,7 @@ class PageSource:
             specification=self._specification(),
             offered=options_by_prompt(self._questions(steps.values())),
             work=_NOTHING_KNOWN if self.work is None else self.work(),
+            program=program_view(self.sessions, self.session),
         )
 
     def children(self) -> tuple[SessionSummary, ...]:

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 
 from ....harness import SessionArtifact, SessionContext
 from ....harness.domain.history_events import BudgetExtended
+from ....harness.steps.step_views import ProgramView
 from ....harness.views.session_head import SessionSummary
 from ....harness.views.work_state import KnownWork
 from ....workflows.run.progress import charges, extension_in
@@ -60,6 +61,7 @@ class SessionView:
     Attributes:
         session: The session.
         children: Its child sessions, as far as they were read.
+        program: The program that leads it, or None.
         specification: The specification that it works from, or None.
         spans: How its time was spent.
         attempts: The attempts, oldest first.
@@ -71,6 +73,7 @@ class SessionView:
 
     session: SessionContext
     children: tuple[SessionSummary, ...]
+    program: ProgramView | None
     specification: Content | None
     spans: tuple[TimeSpan, ...]
     attempts: tuple[AttemptView, ...]
@@ -101,6 +104,7 @@ def view_of(
     return SessionView(
         session=session,
         children=material.children,
+        program=material.program,
         specification=material.specification,
         spans=spans,
         attempts=_timed(material.attempts, spans, is_over=session.state.is_terminal),
