@@ -118,9 +118,6 @@ def test_an_update_takes_back_what_is_no_longer_so(project: Project, talk: Claud
     taken_back = [one for one in lines if "“make test”" in one or one.startswith("- question q")]
     taken_back += [f"- {one}" for one in lines if one.startswith("Asked last")]
     assert len(taken_back) == 3
-    again = talk.take(talk.start("resume"))
-    assert again.endswith("The briefing above still holds.")
-
     ran(other, 2, "make test")
     project.open(session_id).record(QuestionRejected(question_id="q-1"))
     other.hook("Stop", last_assistant_message="It is mended")
@@ -144,6 +141,28 @@ def test_an_update_does_not_take_back_a_failed_command_when_another_fails(
     again = talk.start("resume")
     assert "“make lint”" in again
     assert "No longer so" not in again
+
+
+def test_a_briefing_and_its_updates_take_2_000_tokens_together(
+    project: Project, talk: Claude
+) -> None:
+    other = Claude(project, "other")
+    other.start()
+
+    def work() -> None:
+        for number in range(12):
+            other.prompt(f"Prompt {number}: {'words and more words ' * 30}")
+            other.hook("Stop", last_assistant_message=f"Turn {number}: {'it is done ' * 20}")
+
+    work()
+    given = [talk.take(talk.start())]
+    for _ in range(3):
+        work()
+        given.append(talk.take(talk.start("resume")))
+        assert "more lines are in the session's file" in given[-1]
+    assert all("Turn 11" in one for one in given[:3])
+    assert [one.startswith(UPDATED) for one in given] == [False, True, True, True]
+    assert sum(map(len, given)) <= 2_000 * 4
 
 
 def test_a_pause_is_news_with_what_to_do(project: Project, talk: Claude) -> None:

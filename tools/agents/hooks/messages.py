@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
 MAX_BRIEFING_TOKENS: Final = 2_000
 MAX_BRIEFING_CHARS: Final = 9_000
+_WHOLE_TOKENS: Final = 1_700
+_UPDATE_TOKENS: Final = (500, 280, 180)
+"""The most of the first, the second and each later update to a briefing.
+
+These tokens are counted as `most_tokens` does, 3 bytes each: with the briefing, the first three
+take 2,000 tokens of 4 characters.
+"""
 _MOST_NAMED: Final = 5
 _RESUMED: Final = "resume"
 
@@ -85,8 +92,9 @@ def briefing_for(
         and holds_texts(event.transcript, binding.briefed, program.COMPACTED)
     ):
         known = KnownRecord(binding.briefing, binding.entries, event.agent_session)
-        text = update(session, known, max_chars=most, **more)
-        briefed = [binding.briefed[0], _update_mark(session)]
+        updates = min(len(binding.briefed), len(_UPDATE_TOKENS))
+        text = update(session, known, _UPDATE_TOKENS[updates - 1], max_chars=most, **more)
+        briefed = [*binding.briefed[: len(_UPDATE_TOKENS)], _update_mark(session)]
     binding.briefing, binding.briefed = whole, briefed
     binding.entries = len(session.history)
     return text
@@ -118,11 +126,12 @@ def briefing(
 def update(
     session: SessionContext,
     known: KnownRecord,
+    max_tokens: int,
     *,
     max_chars: int = MAX_BRIEFING_CHARS,
     **more: Unpack[Briefed],
 ) -> str:
-    """Return what is new since a briefing that the agent's context has, within the same limits.
+    """Return what is new since a briefing that the agent's context has, within such limits.
 
     One line if nothing is.
     """
@@ -132,7 +141,7 @@ def update(
         f"{budget.total_budget:,} tokens are left. The briefing above still holds"
     )
     last = f"\n## Next step\n{_next_step(session)}" if session.state is SessionState.PAUSED else ""
-    news = _record(session, first + last, max_chars, more, known)
+    news = _record(session, first + last, max_chars, more, known, max_tokens)
     return f"{first}, but for what is new:\n{news}{last}" if news else f"{first}.{last}"
 
 
@@ -142,6 +151,7 @@ def _record(
     max_chars: int,
     more: Briefed,
     known: KnownRecord | None = None,
+    max_tokens: int = _WHOLE_TOKENS,
 ) -> str:
     """Return the session's record, in the room that is left beside the text around it."""
     per_token = max(1, max_chars // MAX_BRIEFING_TOKENS)
@@ -149,7 +159,7 @@ def _record(
     def count(text: str) -> int:
         return max(most_tokens(text), -(-len(text) // per_token))
 
-    room = max(100, MAX_BRIEFING_TOKENS - count(around) - 10)
+    room = max(50, max_tokens - count(around) - 10)
     return brief(session, max_tokens=room, count_tokens=count, known=known, **more)
 
 
