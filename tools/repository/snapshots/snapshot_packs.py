@@ -136,6 +136,16 @@ def require_whole(
     )
 
 
+def disk_bytes(locked: LockedRepository, wanted: Collection[str], known: Collection[str]) -> int:
+    """Return how many bytes the objects of snapshots take, without those of known commits.
+
+    Raises:
+        GitFailed: Objects are missing.
+    """
+    asked = "".join(f"{line}\n" for line in _beyond(wanted, known)).encode()
+    return int(locked.git("rev-list", "--objects", "--disk-usage", "--stdin", stdin=asked).line)
+
+
 def _beyond(wanted: Collection[str], known: Collection[str]) -> Iterator[str]:
     """Yield revision arguments for commits, without the content of the known ones.
 

@@ -29,6 +29,7 @@ from .chosen_files import bring_to
 from .manifest import WorkspaceManifest
 from .snapshot_packs import (
     NewPack,
+    disk_bytes,
     end_history,
     fetch_packs,
     history_ends,
@@ -495,6 +496,16 @@ class Snapshots:
                 new = [one.id for one in sorted(self._read(locked, new), key=_by_age)]
             base = self.repository.base_commit() if self.repository.has_base else None
             return PackWritten(tuple(new), base)
+
+    def disk_bytes(self, known: Collection[str]) -> int:
+        """Return how many bytes the snapshots take on the disk that other machines lack.
+
+        Raises:
+            GitFailed: Objects are missing.
+        """
+        with self.repository.locked() as locked:
+            ids = self._ids(locked)
+            return disk_bytes(locked, set(ids).difference(known), set(ids).intersection(known))
 
     def packs_here(self) -> Collection[str]:
         """Return the names of the packs that were imported, or recorded."""
