@@ -35,13 +35,15 @@ class Conversation:
     def __init__(self, folder: Path, entries: int) -> None:
         self.folder = folder / "project"
         (self.folder / ".agentforge").mkdir(parents=True)
-        manager = SessionManager(SessionStore(self.folder / ".agentforge" / "sessions"))
+        store = SessionStore(self.folder / ".agentforge" / "sessions")
+        manager = SessionManager(store)
         session = manager.create(token_budget=10**9, goal="Measure the hook")
         for number in range(entries):
             session.add_history("noted", details=f"step {number} of the work is done")
         manager.save()
         self.transcript = folder / f"{NAME}.jsonl"
         self._numbers = itertools.count()
+        self._session = store.session_path(session.session_id)
 
     def payload(self, event: str, **fields: object) -> bytes:
         """Return what an event says."""
@@ -66,6 +68,16 @@ class Conversation:
     def tool(self) -> bytes:
         """Use a tool, with nothing new since the last time."""
         return self.payload("PreToolUse", tool_name="Bash", tool_input={"command": "true"})
+
+    def age(self) -> None:
+        """Have the session saved a minute ago, so that what is new is recorded now."""
+        minute_ago = time.time() - 60.0
+        os.utime(self._session, (minute_ago, minute_ago))
+
+    def charged(self) -> bytes:
+        """Use a tool after the model has answered, long after the session was saved."""
+        self.age()
+        return self.tool_after_usage()
 
     def tool_after_usage(self) -> bytes:
         """Use a tool after the model has answered."""
@@ -110,9 +122,10 @@ def measure(runs: int, entries: int) -> list[dict[str, float | str]]:
         events: dict[str, Callable[[], bytes]] = {
             "start: briefing": talk.start,
             "tool, nothing new": talk.tool,
-            "tool, usage charged": talk.tool_after_usage,
+            "tool, usage found": talk.tool_after_usage,
+            "tool, usage charged": talk.charged,
             "prompt recorded": talk.prompt,
-            "file recorded": talk.edited,
+            "tool, file noted": talk.edited,
             "end of turn recorded": talk.end_of_turn,
         }
         for name, payload in events.items():

@@ -18,20 +18,20 @@ from tests.architecture.house import (
 )
 
 BUDGETS: Final = {
-    "agents": 7_100,
+    "agents": 7_510,
     "base": 6_750,
-    "entrypoints": 19_620,
-    "fleet": 5_380,
-    "harness": 9_620,
-    "integrations": 2_400,
+    "entrypoints": 19_880,
+    "fleet": 5_500,
+    "harness": 10_470,
+    "integrations": 2_420,
     "jail": 2_320,
     "prune": 3_510,
     "questions": 3_390,
-    "repository": 5_290,
+    "repository": 5_330,
     "sandbox": 11_170,
-    "testing": 620,
-    "wiring": 2_390,
-    "workflows": 7_710,
+    "testing": 630,
+    "wiring": 2_440,
+    "workflows": 7_730,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
 

@@ -140,7 +140,7 @@ def test_a_hook_that_is_killed_before_any_file_call_charges_once(project: Projec
     for number in random.Random(7).sample(instants, 12):
         talk.spend(100)
         spent += 100
-        payload = json.dumps(talk.payload("PreToolUse", tool_name="Bash", tool_input={})).encode()
+        payload = json.dumps(talk.payload("Stop")).encode()
         code, _, _ = run_hook(payload, "claude-code", str(number), program=KILLED_AT)
         killed += code == -signal.SIGKILL
         talk.use_tool()
@@ -227,6 +227,51 @@ def test_the_hook_loads_nothing_that_takes_long(
     code, _, err = run_hook(payload, "claude-code", program=program)
     assert (code, err) == (0, b"")
     assert project.session(session_id).revision > revision
+
+
+SOON_AFTER: Final = """
+import os, sys, types, json
+from agentforge_sessions.entrypoints.hook.main import LoadedWhenUsed
+sys.meta_path.insert(0, LoadedWhenUsed())
+from agentforge_sessions.agents.hooks.handler import handle
+from agentforge_sessions.fleet import stores
+def clock():
+    from datetime import UTC, datetime
+    return datetime.fromtimestamp(os.stat(sys.argv[2]).st_mtime + 1.0, UTC)
+answer = handle(sys.argv[1], json.load(sys.stdin), os.environ, stores=stores, clock=clock)
+loaded = [name for name, one in sys.modules.items() if type(one) is types.ModuleType]
+print(json.dumps([answer, loaded]))
+"""
+"""An event a second after the session was saved."""
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])
+def test_an_event_of_a_tool_loads_nothing_of_the_session_while_its_record_can_wait(
+    project: Project, event: str
+) -> None:
+    session_id = project.begin(budget=1_000_000)
+    talk = Conversation(project)
+    talk.start()
+    talk.spend(100)
+    talk.use_tool()
+    talk.spend(100)
+    made = project.folder / "made.py"
+    made.write_text("made = True\n")
+    fields = {"tool_name": "Write", "tool_input": {"file_path": str(made)}, "tool_response": {}}
+    path = project.store.session_path(session_id)
+    data = json.dumps(talk.payload(event, **fields)).encode()
+    code, out, err = run_hook(data, "claude-code", str(path), program=SOON_AFTER)
+    assert (code, err) == (0, b"")
+    answer, loaded = json.loads(out)
+    assert answer is None
+    assert {*TAKES_LONG, "dataclasses", "hashlib", "ipaddress", "sqlite3"}.isdisjoint(loaded)
+    ours = {one.split(".")[1] for one in loaded if one.startswith("agentforge_sessions.")}
+    assert ours == {"agents", "base", "entrypoints", "fleet"}
+    assert "agentforge_sessions.fleet.stores" not in loaded
+    assert project.session(session_id).token_budget.tokens_used == 100
+    talk.hook("Stop")
+    assert project.session(session_id).token_budget.tokens_used == 200
+    assert ("agent_edited" in project.actions(session_id)) == (event == "PostToolUse")
 
 
 ROUNDS: Final = 50 if SOAKING else 3

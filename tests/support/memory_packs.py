@@ -9,6 +9,7 @@ from itertools import count
 
 from attrs import define, evolve, field
 
+from agentforge_sessions.fleet.objects import ObjectStore
 from agentforge_sessions.fleet.objects.pack_index import Pack, PackKind, PackPlace
 
 
@@ -34,6 +35,7 @@ class MemoryPacks:
     numbers: count[int] = field(factory=lambda: count(1))
     lock: threading.RLock = field(factory=threading.RLock)
     space: str = "5bace0000000feed"
+    objects: ObjectStore | None = None
 
     def _rows(self) -> dict[str, list[Pack]]:
         """Return the packs of the sessions that are there."""

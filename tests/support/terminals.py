@@ -37,10 +37,11 @@ def run_in_terminal(
     environment: Mapping[str, str],
     until: Callable[[], bool],
     patience_s: float,
+    typed: bytes = b"",
 ) -> str:
     """Run a program in a terminal until a fact holds or it ends, and kill what runs of it then.
 
-    Returns what it showed.
+    What the person types is there before it is asked for. Returns what it showed.
     """
     main, side = pty.openpty()
     fcntl.ioctl(side, termios.TIOCSWINSZ, _SIZE)
@@ -54,6 +55,7 @@ def run_in_terminal(
         start_new_session=True,
     )
     os.close(side)
+    os.write(main, typed)
     shown, end = b"", monotonic() + patience_s
     try:
         while process.poll() is None and not until() and monotonic() < end:

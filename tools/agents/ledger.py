@@ -14,11 +14,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..base.data_folder import state_folder
-from ..base.settings.spending import SCOPES, Amount, Limit
-from ..harness.domain.history_events import dollars
+from ..base.settings.spending import SCOPES, Amount, Limit, read_spending
 
 if TYPE_CHECKING:
     import sqlite3
@@ -34,12 +34,14 @@ CREATE TABLE IF NOT EXISTS recorded(project TEXT, session TEXT, tokens INTEGER N
 CREATE TABLE IF NOT EXISTS extended(scope TEXT, name TEXT,
     tokens INTEGER NOT NULL, micro_usd INTEGER NOT NULL, PRIMARY KEY(scope, name)) WITHOUT ROWID;
 """
-_SAID: Final = {
+SCOPE_NAMES: Final = {
     "session": "this session",
     "project": "this project",
     "day": "today",
     "person": "all your agents",
 }
+AMOUNTS: Final = "tokens, as 200000 or 200k, or dollars, as 5usd or $2.50"
+"""What `amount_of` reads, in words."""
 
 
 class Payer(NamedTuple):
@@ -87,13 +89,59 @@ class Standing(NamedTuple):
         """Whether 80 % or more is spent."""
         return self.spent * 100 >= self.most * _NEAR_PERCENT
 
+    def extension(self, session_id: str) -> str:
+        """Return the command by which a person extends it."""
+        more = "5usd" if self.unit == "micro_usd" else "TOKENS"
+        return f"agentforge session budget {session_id} --of {self.scope} --extend {more}"
+
     def __str__(self) -> str:
         """Return it in words: "$4.20 of $5.00 for today"."""
+        from ..harness.domain.history_events import dollars  # few calls say it
+
         spent, most = (
             dollars(one) if self.unit == "micro_usd" else f"{one:,} tokens"
             for one in (self.spent, self.most)
         )
-        return f"{spent} of {most} for {_SAID[self.scope]}"
+        return f"{spent} of {most} for {SCOPE_NAMES[self.scope]}"
+
+
+def amount_of(text: str) -> Amount | None:
+    """Return the tokens or the dollars that a text names; None if it is neither, or 0."""
+    import re  # only a person names amounts
+
+    tokens = "([0-9]{1,3}(?:[,_ ][0-9]{3}){1,6}|[0-9]{1,19})(k|m)?"
+    dollars = r"\$?([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(?:usd)?"
+    found = re.fullmatch(f"(?i){tokens}|{dollars}", text.strip())
+    if found is None:
+        return None
+    if found[1]:
+        count = int(re.sub("[,_ ]", "", found[1]))
+        amount = Amount(count * 1000 ** " km".index((found[2] or " ").lower()))
+    else:
+        amount = Amount(micro_usd=round(float(found[3]) * 1_000_000))
+    return None if amount == Amount() else amount
+
+
+def extend_limit(
+    scope: str, payer: Payer, more: Amount, environment: Mapping[str, str] = os.environ
+) -> str | None:
+    """Extend a limit of the person; return why it can't be, or None if it is extended.
+
+    Raises:
+        WriteError: It could not be recorded, so nothing was extended.
+    """
+    unit, key = ("tokens", "tokens") if more.tokens else ("micro_usd", "usd")
+    if getattr(read_spending(environment).limits.get(scope), unit, None) is None:
+        return f"your configuration sets no limit {scope}_{key} in [budget]"
+    try:
+        with opened(environment) as ledger:
+            ledger.extend(scope, payer, more)
+    except OSError as error:
+        from ..base.files import WriteError  # only a failure needs it
+
+        path = state_folder(environment) / _FILE
+        raise WriteError(path=path, operation="write", cause=error) from error
+    return None
 
 
 @contextmanager
@@ -166,6 +214,22 @@ class Ledger:
             query = "INSERT OR REPLACE INTO recorded VALUES(?, ?, ?, ?)"
             self._base.execute(query, (payer.project, payer.session, *after))
 
+    def session(self, payer: Payer) -> Amount:
+        """Return what is recorded of a session, with what runs of it spent."""
+        return (self.recorded(payer) or Amount()).plus(self.of_runs(payer))
+
+    def of_runs(self, payer: Payer) -> Amount:
+        """Return what runs of a session spent."""
+        return self.recorded(_runs_of(payer)) or Amount()
+
+    def charge_call(self, payer: Payer, more: Amount) -> None:
+        """Record what a run of a session spent in one call of an agent."""
+        known = self.of_runs(payer)
+        self.charge(_runs_of(payer), known, known.plus(more))
+        with self._base:  # the session's own record of its tokens has these, too
+            query = "UPDATE recorded SET tokens = tokens + ? WHERE project = ? AND session = ?"
+            self._base.execute(query, (more.tokens, payer.project, payer.session))
+
     def extend(self, scope: str, payer: Payer, more: Amount) -> None:
         """Extend a scope's limit."""
         self._base.execute(
@@ -177,6 +241,10 @@ class Ledger:
     def _amount(self, query: str, *values: str) -> Amount | None:
         row = self._base.execute(query, values).fetchone()
         return None if row is None else Amount(*map(int, row))
+
+
+def _runs_of(payer: Payer) -> Payer:
+    return payer._replace(session=f"{payer.session}/runs")
 
 
 def spent_on(now: datetime, environment: Mapping[str, str]) -> Amount:
@@ -201,6 +269,14 @@ def standings(limits: Mapping[str, Limit], spent: Mapping[str, Amount]) -> list[
         for unit, most in limits.get(scope, Limit())._asdict().items()
         if most is not None and scope in spent
     ]
+
+
+def limits_of(
+    payer: Payer, spent: Amount, environment: Mapping[str, str] = os.environ
+) -> Sequence[Standing]:
+    """Return how much of each limit of the person is spent, given what the session spent."""
+    limits = read_spending(environment).limits
+    return Purse(payer, limits, environment).standings(spent, spent)[1]
 
 
 class Purse:
@@ -231,7 +307,8 @@ class Purse:
             missing = before.minus(ledger.recorded(self._payer) or before)
             limits = ledger.extended(limits, self._payer)
             known = ledger.spent(self._payer)
-            spent = {**{one: known[one].plus(missing) for one in known}, **spent}
+            spent = {one: known[one].plus(missing) for one in known}
+            spent["session"] = before.plus(ledger.of_runs(self._payer))
         more = after.minus(before)
         return (
             standings(limits, spent),
@@ -244,3 +321,18 @@ class Purse:
             return
         with suppress(OSError), opened(self.environment) as ledger:
             ledger.charge(self._payer, before, after)
+
+
+def purse_of(
+    session: str, base: Path | str, now: datetime, environment: Mapping[str, str]
+) -> Purse:
+    """Return the person's limits for a session.
+
+    Args:
+        session: The session's id, or an empty text.
+        base: The directory of the project's sessions.
+        now: The time.
+        environment: Locates the person's files.
+    """
+    payer = Payer(session, os.path.realpath(base), day_of(now))
+    return Purse(payer, read_spending(environment).limits, environment)

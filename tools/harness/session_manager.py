@@ -805,6 +805,31 @@ class SessionManager:
             self._questions.withdraw_all(session)
         return target
 
+    def bring(self, to: str | int) -> CheckpointEntry:
+        """Bring the person's folder of an agent's session to the files of a checkpoint.
+
+        The session itself goes on where it is. The present files are saved as a checkpoint first,
+        to which `rewind()` returns. If the process is killed, the same call completes it.
+
+        Args:
+            to: The checkpoint, as for `diff()`.
+
+        Returns:
+            The checkpoint.
+
+        Raises:
+            NoActiveSession: No session is current.
+            InvalidStateTransition: It has ended.
+            SessionInUse: A run is at work in it.
+            OtherBranch: The folder has another branch than the session's; nothing was changed.
+            CheckpointNotKept: It has no snapshot; nothing was changed.
+            WorkspaceNotKept: The current files can't be saved; nothing was changed.
+            WriteError: The file system refused.
+        """
+        session = self._require_alone("bring")
+        session.require(*_OPEN, operation="bring")
+        return self._checkpoints.bring(session, to)
+
     def begin_phase_again(self, phase: str) -> bool:
         """Restore the session and all its files to the start of a phase, at its first attempt.
 
@@ -1228,6 +1253,7 @@ class SessionManager:
         may_show: Callable[[str], bool] = lambda _: True,
         work: WorkState = NOTHING_KNOWN,
         changed: str = "",
+        steps: Sequence[str] = (),
     ) -> str:
         """Return the text that primes the next worker; see `harness.briefing.brief`.
 
@@ -1238,6 +1264,7 @@ class SessionManager:
             may_show: Returns whether text from a program's conversations may be shown.
             work: The state of the work, from the agents' conversations.
             changed: The files changed since the session began, as `diff --stat` writes.
+            steps: The last steps of the program that leads the session, as lines.
 
         Raises:
             NoActiveSession: No session is current.
@@ -1253,6 +1280,7 @@ class SessionManager:
             may_show=may_show,
             work=work,
             changed=changed,
+            steps=steps,
         )
 
     # ------------------------------------------------------------------------------- all sessions

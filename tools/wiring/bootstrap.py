@@ -458,6 +458,7 @@ def build_agent_runner(
     own += [] if channel is None else ["channel"]
     if manager is not None and own:
         raise ValueError(f"{', '.join(own)}: the manager's own; give it to SessionManager")
+    from ..agents.run_limits import SpendingLimits
     from ..workflows import RunObserver, WorkflowRunner
     from .gates.gate_jail import JailGates
     from .gates.gate_sandbox import SandboxGates
@@ -483,6 +484,7 @@ def build_agent_runner(
         observer=RunObserver() if observer is None else observer,
         answers_timeout_s=answers_timeout_s,
         monotonic=monotonic,
+        limits=SpendingLimits(manager.store.base_path),
     )
 
 

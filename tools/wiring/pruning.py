@@ -204,6 +204,12 @@ def collect_packs(
     from ..fleet.objects.workspace_packs import Collected, collect
 
     index = pack_index_of(store)
-    if index is None or objects is None:
+    if index is None:
         return Collected()
-    return collect(index, open_objects(objects), older_than_s=older_than_s)
+    opened = None if objects is None else open_objects(objects)
+    found = [
+        collect(index, one, older_than_s=older_than_s)
+        for one in (opened, index.objects)
+        if one is not None
+    ]
+    return Collected(sum(one.objects for one in found), sum(one.size for one in found))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import field, frozen
 
 from ..harness import PhaseResult, SessionState, TokenBudget
-from .agents.port import AgentQuestion, TokenUsage
+from .agents.port import AgentQuestion, PhaseAgent, TokenUsage
 from .converters import as_tuple
 from .gates.verdict import Verdict
 from .job import Job
@@ -89,6 +89,18 @@ class RunObserver:
 
     def completed(self) -> None:
         """Observe that the session is complete; the run ends."""
+
+
+class CallLimits(Protocol):
+    """Limits of what the calls of agents may cost a person, beside each session's own budget."""
+
+    def refusal(self, session_id: str, agent: PhaseAgent) -> str | None:
+        """Return which limit is spent and what to do; None if the agent may be called."""
+        ...
+
+    def charge(self, session_id: str, agent: PhaseAgent, usage: TokenUsage) -> None:
+        """Record what a call cost."""
+        ...
 
 
 class StopCause(Enum):

@@ -37,7 +37,7 @@ from .errors import NoAgent
 from .gate_port import GateCommands, GateSandbox, GateUnavailable, sandbox_with
 from .gates.command_gates import request_of
 from .job import AgentWork, Job
-from .ports import RunObserver, RunOutcome
+from .ports import CallLimits, RunObserver, RunOutcome
 from .run.agent_conversation import AgentConversation
 from .run.agent_questions import AgentQuestions
 from .run.phase_attempt import AgentAttempts
@@ -78,6 +78,8 @@ class WorkflowRunner:
         answers_timeout_s: How long to wait for a person's answers before the session pauses, in
             seconds.
         monotonic: The clock that times agents.
+        limits: The limits of what agents' calls may cost; none beside the sessions' budgets if
+            None.
     """
 
     _manager: SessionManager
@@ -90,6 +92,7 @@ class WorkflowRunner:
     _lock_timeout_s: float = field(default=0.5, kw_only=True)
     _answers_timeout_s: float = field(default=0.0, kw_only=True)
     _monotonic: Callable[[], float] = field(default=time.monotonic, kw_only=True)
+    _limits: CallLimits | None = field(default=None, kw_only=True)
 
     @property
     def manager(self) -> SessionManager:
@@ -364,6 +367,7 @@ class WorkflowRunner:
                     led=led,
                     agent=agent,
                     monotonic=self._monotonic,
+                    limits=self._limits,
                     questions=questions,
                     may_show=read_privacy(None if named is None else named.text),
                 ),

@@ -36,9 +36,13 @@ from agentforge_sessions.fleet.objects import (
     open_objects,
 )
 from agentforge_sessions.fleet.objects.folder_store import FolderStore
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.packs import MAX_OBJECT_BYTES, PostgresObjects
+from tests.contract.conftest import database, fresh, migrated, server
 from tests.support.filesystem import FaultyFileSystem, every_call_from, nth_call
 from tests.support.object_stores import BUCKET, FaultyStore, credentials, s3_service
 
+__all__ = ["database", "fresh", "migrated", "server"]
 BIG: Final = b"0123456789abcdef" * (600 * 1024)
 """Longer than what is stored in one request."""
 
@@ -66,8 +70,10 @@ STORES: Final[dict[str, Callable[[pytest.FixtureRequest, Path], str]]] = {
 }
 
 
-@pytest.fixture(params=list(STORES))
+@pytest.fixture(params=[*STORES, "database"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    if request.param == "database":
+        return PostgresObjects(request.getfixturevalue("database"))
     return open_objects(STORES[request.param](request, tmp_path))
 
 
@@ -83,7 +89,7 @@ def fetched(store: ObjectStore, key: str) -> bytes:
 
 def test_it_is_what_the_port_asks_for(store: ObjectStore) -> None:
     assert isinstance(store, ObjectStore)
-    assert store.name.startswith(("file:///", "memory://", "s3://workspaces/"))
+    assert store.name.startswith(("file:///", "memory://", "s3://workspaces/", "postgresql://"))
     assert "?" not in store.name
 
 
@@ -337,3 +343,28 @@ def test_a_folder_without_room_is_full_and_holds_nothing_of_the_object(
         put(FolderStore(tmp_path, fs=fs), "session/one", b"x")
     assert full.value.retryable
     assert list(FolderStore(tmp_path).list()) == []
+
+
+# --------------------------------------------------------------------------- the rows of a database
+
+
+def test_a_database_refuses_what_it_should_not_be_sent_at_once(database: Database) -> None:
+    store = PostgresObjects(database)
+    with pytest.raises(ObjectStoreRefused, match=r"67,108,865 bytes is more than 67,108,864"):
+        put(store, "a", bytes(MAX_OBJECT_BYTES + 1))
+    assert list(store.list()) == []
+
+
+def test_a_database_that_does_not_answer_or_refuses_is_an_error_of_a_store(
+    fresh: Database,
+) -> None:
+    with (
+        Database("postgresql://127.0.0.1:1/none", connect_s=2) as away,
+        pytest.raises(ObjectStoreUnavailable) as raised,
+    ):
+        put(PostgresObjects(away), "a", b"1")
+    assert raised.value.retryable
+    with fresh.connection() as connection:
+        connection.execute("drop table agentforge.pack_objects")
+    with pytest.raises(ObjectStoreRefused, match="does not exist"):
+        PostgresObjects(fresh).find("a")

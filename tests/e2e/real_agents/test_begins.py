@@ -26,11 +26,13 @@ RUN: Final[dict[str, Callable[[Workplace, str], object]]] = {
     "gemini": Workplace.gemini,
 }
 ANOTHER: Final = "Another task"
-COMMAND: Final[dict[str, Callable[[Workplace], object]]] = {
-    "claude-code": lambda place: place.claude(f"/agentforge:new {ANOTHER}"),
-    "codex": lambda place: place.codex(f"agentforge:new {ANOTHER}"),
-    "opencode": lambda place: place.opencode(ANOTHER, "--command", "agentforge/new", fails=True),
-    "gemini": lambda place: place.gemini(f"/agentforge:new {ANOTHER}"),
+COMMAND: Final[dict[str, Callable[[Workplace, str, str], object]]] = {
+    "claude-code": lambda place, name, rest: place.claude(f"/agentforge:{name} {rest}"),
+    "codex": lambda place, name, rest: place.codex(f"agentforge:{name} {rest}"),
+    "opencode": lambda place, name, rest: place.opencode(
+        rest, "--command", f"agentforge/{name}", fails=True
+    ),
+    "gemini": lambda place, name, rest: place.gemini(f"/agentforge:{name} {rest}"),
 }
 """How the person gives the command: as the program's own, or, in Codex, as a prompt."""
 
@@ -79,7 +81,19 @@ def test_a_command_of_the_program_begins_another_session_and_reaches_no_model_in
     name: str, repository: Workplace
 ) -> None:
     prepare(repository, name)
-    COMMAND[name](repository)
+    COMMAND[name](repository, "new", ANOTHER)
     (session,) = sessions_of(repository)
     assert ANOTHER in (session.goal or "")
     assert ANOTHER not in json.dumps(repository.model.requests)
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_a_command_of_the_program_extends_the_budget_and_reaches_no_model_in(
+    name: str, repository: Workplace
+) -> None:
+    prepare(repository, name)
+    COMMAND[name](repository, "new", ANOTHER)
+    COMMAND[name](repository, "budget", "234567")
+    (session,) = sessions_of(repository)
+    assert session.token_budget.total_budget == 1_234_567
+    assert "234567" not in json.dumps(repository.model.requests)

@@ -168,7 +168,7 @@ def test_a_budget_is_extended_and_what_is_wrong_is_said_in_the_dialog(
     page.click("#to-extend")
     page.fill("#dialog-extend input", "0")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#dialog-extend .alarm:has-text('whole number of 1 or more')")
+    page.wait_for_selector("#dialog-extend .alarm:has-text('write tokens, as 200000')")
     page.fill("#dialog-extend input", "2,000")
     page.keyboard.press("Enter")
     page.wait_for_selector("#overview:has-text('of 3,000')")

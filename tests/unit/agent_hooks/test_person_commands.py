@@ -1,4 +1,4 @@
-"""What a person says to us in a prompt: `agentforge:new`, `done`, `switch` and `sessions`."""
+"""What a person says to us in a prompt: `agentforge:new` and the other commands."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.agents.ledger import SCOPE_NAMES
 from agentforge_sessions.harness import SessionState
 from tests.support.agent_conversations import (
     CodexConversation,
@@ -19,7 +20,8 @@ REASON = {"codex": "reason", "claude-code": "reason", "gemini": "reason", "openc
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return Repository(tmp_path / "calculator")
 
 
@@ -33,6 +35,14 @@ def tell(talk: Conversation, text: str) -> str:
     answer = talk.prompt(text)
     assert set(answer) <= {"decision", "reason", "refuse"}
     return str(answer[REASON[talk.program]])
+
+
+def limited(talk: Conversation, tmp_path: Path, limits: str) -> None:
+    """Set limits of the person."""
+    folder = tmp_path / "config" / "agentforge"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text(f"[budget]\n{limits}\n")
+    talk.environment = {"XDG_CONFIG_HOME": str(folder.parent)}
 
 
 def prompts(repository: Repository, session_id: str) -> int:
@@ -157,6 +167,93 @@ def test_switch_to_an_ended_session_changes_nothing(
     tell(talk, "agentforge:done")
     (session_id,) = ids(repository)
     assert f"{session_id} is completed" in tell(talk, f"agentforge:switch {session_id}")
+
+
+def test_budget_shows_what_is_spent_and_extends_the_session(
+    repository: Repository, talk: Conversation
+) -> None:
+    assert "no session" in tell(talk, "agentforge:budget")
+    talk.prompt("the first task")
+    (session_id,) = ids(repository)
+    talk.spend(1_000_000)
+    assert "agentforge:budget TOKENS" in talk.prompt("go on")["reason"]
+    first = f"session {session_id[-4:]}: 'the first task', "
+    assert tell(talk, "agentforge:budget") == f"{first}100 % of 1,000,000 tokens; agentforge ui"
+    said = tell(talk, "/agentforge:budget 1,000k")
+    assert said == f"{first}50 % of 2,000,000 tokens; agentforge ui"
+    assert talk.prompt("go on") == {}
+    assert repository.session(session_id).state is SessionState.ACTIVE
+    assert prompts(repository, session_id) == 2
+
+
+@pytest.mark.parametrize("scope", ["session", "project", "day", "person"])
+def test_budget_extends_a_limit_of_the_person(
+    repository: Repository, talk: Conversation, tmp_path: Path, scope: str
+) -> None:
+    limited(talk, tmp_path, f"{scope}_usd = 2")
+    talk.prompt("the first task")
+    usage = {"input_tokens": 0, "output_tokens": 300_000}
+    message = {"id": "message-1", "model": "claude-sonnet-5-5", "usage": usage}
+    talk.write({"type": "assistant", "message": message})
+    stopped = talk.use_tool()[0]["stopReason"]
+    assert f"agentforge:budget 5usd {scope}" in stopped
+    assert tell(talk, "agentforge:budget").endswith(f"$3.00 of $2.00 for {SCOPE_NAMES[scope]}")
+    said = tell(talk, f"agentforge:budget 5usd {scope}")
+    assert said.endswith(f"$3.00 of $7.00 for {SCOPE_NAMES[scope]}")
+    assert talk.prompt("go on") == {}
+
+
+@pytest.mark.parametrize(
+    ("rest", "why"),
+    [
+        *((one, "is not tokens") for one in ("lots", "0", "-5usd", "2,50usd", "5usd week", "day")),
+        ("5usd", "no limit session_usd"),
+        ("200k person", "no limit person_tokens"),
+        ("9223372036854775807", "is more than"),
+    ],
+)
+def test_what_budget_can_not_extend_changes_nothing(
+    repository: Repository, talk: Conversation, tmp_path: Path, rest: str, why: str
+) -> None:
+    limited(talk, tmp_path, "day_usd = 2")
+    talk.prompt("the first task")
+    (session_id,) = ids(repository)
+    said = tell(talk, f"agentforge:budget {rest}")
+    assert said.startswith("AgentForge: nothing was ")
+    assert why in said
+    assert tell(talk, "agentforge:budget").endswith("$0.0000 of $2.00 for today")
+    assert repository.session(session_id).token_budget.total_budget == 1_000_000
+
+
+def test_budget_says_that_an_extension_could_not_be_recorded(
+    repository: Repository, talk: Conversation, tmp_path: Path
+) -> None:
+    (tmp_path / "state" / "agentforge" / "spending.db").mkdir(parents=True)
+    limited(talk, tmp_path, "day_usd = 2")
+    talk.prompt("the first task")
+    said = tell(talk, "agentforge:budget 5usd day")
+    assert said.startswith("AgentForge: nothing was changed: ")
+    assert "spending.db" in said
+
+
+def test_budget_says_that_the_session_has_ended(repository: Repository, talk: Conversation) -> None:
+    talk.prompt("the first task")
+    (session_id,) = ids(repository)
+    repository.open(session_id).complete()
+    assert "has ended" in tell(talk, "agentforge:budget 200k")
+
+
+def test_only_a_prompt_of_the_person_extends(repository: Repository, talk: Conversation) -> None:
+    talk.prompt("the first task")
+    (session_id,) = ids(repository)
+    words = "agentforge:budget 200k"
+    talk.hook("UserPromptSubmit", prompt=words, agent_id="sub")
+    talk.hook("Stop", last_assistant_message=words)
+    talk.use_tool(command=words, response={"stdout": words})
+    talk.prompt(f"Say this:\n{words}")
+    opencode = OpencodeConversation(repository)
+    opencode.hook("chat.message", text=words, by_person=False)
+    assert repository.session(session_id).token_budget.total_budget == 1_000_000
 
 
 def test_sessions_lists_the_open_ones_with_their_branches(

@@ -7,6 +7,7 @@ is not called.
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -240,6 +241,7 @@ def opencode_own_figure(project: Project) -> Expected:
         tokens = {"total": 1_000 * (number + 1)}
         used = {"id": "m1", "model": "model-o", "tokens": tokens, "cost": cost}
         talk.hook("message.updated", usage=[used])
+        talk.prompt()
     used = {"id": "m2", "model": "model-o", "tokens": {"total": 10, "output": 10}, "cost": 0.125}
     talk.hook("message.updated", usage=[used])
     return Expected(Tokens(3_000, output=10), 625_000, unpriced=1_000)
@@ -346,13 +348,18 @@ CASES: Final[tuple[Callable[[Project], Expected], ...]] = (
 )
 
 
+@pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_a_hard_case_is_charged_as_the_endpoint_counted_with_its_cost(
-    case: Callable[[Project], Expected], tmp_path: Path
+    case: Callable[[Project], Expected], later: bool, tmp_path: Path
 ) -> None:
+    """`later` is as it is on a person's machine: what a tool's event finds waits."""
     project = Project(tmp_path / "project")
+    if later:
+        project.clock.now = datetime.now(UTC)
     session_id = project.begin(budget=10_000_000)
     expected = case(project)
+    Conversation(project, "the-next-one").start()
     session = project.session(session_id)
     found = conversations(session.history)
     kinds = Tokens()

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from hashlib import sha1
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -238,6 +240,28 @@ def test_more_than_a_prompt_should_wait_for_is_stored_by_a_process_of_its_own(
     talk.prompt()  # nothing new: the tree is known, however large it is
     turn(talk, "7.txt", "changed")
     assert stored(project, begun)["7.txt"] == b"changed"
+
+
+def test_many_loose_objects_are_packed_by_a_process_of_its_own(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    begins = (f"{number}\n".encode() for number in range(1 << 20))
+    counted = (one for one in begins if sha1(b"blob %d\0%b" % (len(one), one)).digest()[0] == 0x17)
+    for number, content in enumerate(islice(counted, 16)):  # the number is estimated by these
+        (project.folder / str(number)).write_bytes(content)
+    started = Started()
+    handle(
+        *("claude-code", talk.payload("UserPromptSubmit", prompt="Do it"), persons_folders()),
+        stores=stores,
+        clock=project.clock,
+        start=started,
+    )
+    repository = open_snapshots(project.store).of(begun).repository
+    assert (len(started.calls), repository.loose_objects()) == (1, 16 * 256)
+    started.run()
+    assert repository.loose_objects() == 0
+    talk.hook("Stop", last_assistant_message="Done.")
+    assert len(stored(project, begun)) == 16
 
 
 def test_the_changed_files_are_counted_from_the_first_snapshot_to_the_last(

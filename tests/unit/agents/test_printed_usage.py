@@ -91,7 +91,35 @@ def test_programs_by_name_have_a_command_that_edits(name: str) -> None:
 def test_gemini_and_opencode_say_what_they_cost(printed: str) -> None:
     output = program_output(printed)
     assert output is not None
-    assert tuple(output) == ("hi", 90, 10, None)
+    assert tuple(output)[:4] == ("hi", 90, 10, None)
+
+
+@pytest.mark.parametrize(
+    ("printed", "micro_usd"),
+    [
+        (CLAUDE, None),
+        (CLAUDE.replace('"result":"done"', '"result":"done","total_cost_usd":0.25'), 250_000),
+        (CODEX, None),
+        (
+            '{"type":"step_finish","part":{"cost":0.5,"tokens":{"input":9}}}\n'
+            '{"type":"step_finish","part":{"cost":0.25,"tokens":{"input":9}}}',
+            750_000,
+        ),
+        ('{"type":"step_finish","part":{"cost":0,"tokens":{"input":9}}}', None),
+        (
+            '{"response":"hi","stats":{"models":{"gemini-2.5-pro":{"tokens":{"prompt":1000000,'
+            '"cached":400000,"candidates":10000,"thoughts":10000}}}}}',
+            1_000_000,
+        ),
+        ('{"response":"hi","stats":{"models":{"m":{"tokens":{"prompt":9}}}}}', None),
+    ],
+)
+def test_the_cost_is_the_programs_own_figure_or_by_the_table(
+    printed: str, micro_usd: int | None
+) -> None:
+    usage = printed_usage(printed)
+    assert usage is not None
+    assert usage.micro_usd == micro_usd
 
 
 def test_json_of_another_program_is_its_words() -> None:

@@ -282,7 +282,7 @@ def test_limits_of_the_person_are_shown_and_extended(
         (["--extend", "5"], "name the session"),
         (["--record", "5"], "name the session"),
         (["--of", "person", "--extend", "5usd"], "no limit person_usd"),
-        (["--of", "day", "--extend", "lots"], "is neither tokens"),
+        (["--of", "day", "--extend", "lots"], "is not tokens, as 200000"),
     ],
 )
 def test_what_can_not_be_extended_is_refused(

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from agentforge_sessions.agents.ledger import SCOPE_NAMES
 from agentforge_sessions.entrypoints.cli.context import CliEnvironment
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.entrypoints.cli.output.errors import ExitCode
@@ -130,6 +131,55 @@ def test_budget_and_the_command_that_extends_it(cli: Cli, recordings: Path, tmp_
     words = line.split(only(tmp_path))[1].split()
     assert cli("session", "budget", only(tmp_path), *words).code == 0
     assert cli("resume", only(tmp_path)).code in {0, ExitCode.BUDGET}
+
+
+@pytest.mark.parametrize("scope", ["session", "project", "day", "person"])
+def test_a_spent_limit_of_the_person_stops_a_run_before_the_next_call(
+    cli: Cli, recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str
+) -> None:
+    limits = tmp_path / "config" / "agentforge" / "config.toml"
+    limits.parent.mkdir(parents=True)
+    limits.write_text(f"[budget]\n{scope}_usd = 5\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    calls = tmp_path / "calls"
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(
+        f"#!{sys.executable}\nimport json, os, pathlib, sys; sys.stdin.read()\n"
+        "phase = os.environ['AGENTFORGE_PHASE']\n"
+        f"open({str(calls)!r}, 'a').write(phase + '\\n')\n"
+        f"text = pathlib.Path({str(recordings)!r}, phase + '-1.md').read_text()\n"
+        "usage = {'m': {'inputTokens': 90, 'outputTokens': 10}}\n"
+        "print(json.dumps({'type': 'result', 'subtype': 'success', 'result': text,"
+        " 'modelUsage': usage, 'total_cost_usd': 3}))\n"
+    )
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    done = cli("run", "tdflow", str(tmp_path / "spec.yaml"), "--agent", "claude")
+    assert done.code == ExitCode.BUDGET, done.out
+    session_id = only(tmp_path)
+    assert calls.read_text().split() == ["red", "green"]
+    extend = f"session budget {session_id} --of {scope} --extend 5usd"
+    assert f"a limit is spent: $6.00 of $5.00 for {SCOPE_NAMES[scope]}" in done.out
+    assert extend in done.out
+    assert cli("resume", session_id).code == ExitCode.BUDGET
+    spending = cli("session", "budget", session_id, "--json").document["spending"]
+    assert spending == [
+        {
+            "scope": one,
+            "tokens": 200,
+            "micro_usd": 6_000_000,
+            "limit": {"micro_usd": 5_000_000} if one == scope else {},
+        }
+        for one in SCOPE_NAMES
+    ]
+    recorded = f"recorded:{recordings}"  # which costs nothing
+    (tmp_path / "other.yaml").write_text(SPEC)
+    assert cli("run", "tdflow", str(tmp_path / "other.yaml"), "--agent", recorded).code == 0
+    assert cli(*extend.split()).code == 0
+    assert cli("resume", session_id).code == 0
+    assert calls.read_text().split() == ["red", "green", "refactor"]
 
 
 def test_words_of_a_person_who_pauses_choose_no_command(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.agents.hooks.recording import stop_if_spent
+from agentforge_sessions.agents.ledger import Standing
 from agentforge_sessions.harness import SessionEvent, SessionState, SessionStore
 from agentforge_sessions.harness.store.sessions_place import OwnSessions
 from tests.support.observers import Remembering
@@ -26,7 +29,7 @@ def test_a_session_is_paused_with_its_reason(site: Site) -> None:
 
 def test_a_session_is_aborted_and_its_budget_extended(site: Site) -> None:
     one = site.begin()
-    assert site.post(f"/do/sessions/{one}/extend", tokens="12,000").status_code == 200
+    assert site.post(f"/do/sessions/{one}/extend", more="12,000").status_code == 200
     assert site.post(f"/do/sessions/{one}/abort").status_code == 200
     session = site.session(one)
     assert session.state is SessionState.ABORTED
@@ -52,7 +55,7 @@ def test_an_action_is_done_on_what_another_process_saved_meanwhile(
     observer = Remembering(at_each=be_late)
     site = make_site(observers=[observer])
     one = site.begin()
-    assert site.post(f"/do/sessions/{one}/extend", tokens="5").status_code == 200
+    assert site.post(f"/do/sessions/{one}/extend", more="5").status_code == 200
     session = site.session(one)
     assert session.token_budget.tokens_used == 10
     assert session.token_budget.total_budget == 100_005
@@ -61,10 +64,47 @@ def test_an_action_is_done_on_what_another_process_saved_meanwhile(
 @pytest.mark.parametrize("tokens", ["", "0", "-5", "1e3", "abc", "9" * 40, "٣"])
 def test_what_is_no_number_of_tokens_is_said_beside_the_field(site: Site, tokens: str) -> None:
     one = site.begin()
-    refused = site.post(f"/do/sessions/{one}/extend", tokens=tokens)
+    refused = site.post(f"/do/sessions/{one}/extend", more=tokens)
     assert refused.status_code == 422
-    assert "whole number of 1 or more" in refused.text
+    assert "write tokens, as 200000 or 200k, or dollars" in refused.text
     assert site.session(one).revision == 1
+
+
+def test_a_limit_of_the_person_is_shown_and_extended(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = site.begin()
+    assert 'id="extend-of"' not in site.view(f"/sessions/{one}")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "config" / "agentforge").mkdir(parents=True)
+    limits = tmp_path / "config" / "agentforge" / "config.toml"
+    limits.write_text("[budget]\nday_usd = 3\nsession_usd = 1\n")
+    page = site.view(f"/sessions/{one}")
+    assert "$0.0000 of $1.00 for this session; $0.0000 of $3.00 for today." in page
+    assert 'id="extend-of"' in page
+    extend = f"/do/sessions/{one}/extend"
+    done = site.post(extend, more="$2.50", of="day")
+    assert json.loads(done.headers["HX-Trigger"])["done"]["say"] == (
+        "$2.50 more may be spent for today."
+    )
+    assert site.post(extend, more="5usd").status_code == 200
+    page = site.view(f"/sessions/{one}")
+    assert "$0.0000 of $6.00 for this session; $0.0000 of $5.50 for today." in page
+    refused = site.post(extend, more="200k", of="day")
+    assert refused.status_code == 422
+    assert "no limit day_tokens in [budget]" in refused.text
+    assert site.post(extend, more="5usd", of="week").status_code == 422
+    assert site.session(one).token_budget.total_budget == 100_000
+
+
+def test_a_session_that_a_limit_stopped_says_so(site: Site) -> None:
+    one = site.begin()
+    session = site.session(one)
+    stop_if_spent(session, site.clock(), Standing("day", "micro_usd", 5_000_000, 5_000_000))
+    SessionStore(site.base).save(session)
+    page = site.view(f"/sessions/{one}")
+    assert "the limit is spent: $5.00 of $5.00 for today. Extend it first" in page
 
 
 @pytest.mark.parametrize("name", ["rewind", "fork"])

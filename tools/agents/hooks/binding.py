@@ -18,26 +18,19 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...base.data_folder import state_of
-from ...base.files import (
-    DirectoryLock,
-    FileSystem,
-    OsFileSystem,
-    ReadError,
-    make_durable_directory,
-    read_regular_file,
-    replace_file,
-)
-from ...base.files.atomic_file import AtomicFileWriter, random_token
+from ...base.files import FileSystem, OsFileSystem, ReadError, read_regular_file
 from ...base.identifiers import is_session_id, is_workspace_name
-from ...base.settings.spending import read_spending
 from ..programs.hook_event import HookEvent, Moment, Spent
 from ..programs.meter import UsageMeter, counts_of, object_of, usage_of
 from ..programs.registry import has_read_all, read_files
 from ..programs.tokens import Charged, Cost
 from .session_place import SessionPlace
+
+if TYPE_CHECKING:
+    from ...base.files import DirectoryLock
 
 FOLDER: Final = "conversations"
 FILE: Final = "binding.json"
@@ -80,12 +73,16 @@ class Binding:
         notice: A line for the next answer that can carry text for the agent, or None.
         stop: Why the agent had to stop at the last look at the session, or None.
         looked_at: Identifies the session's file at that look; empty if there was none.
+        account: The tokens that the session had spent then, its budget, and what it cost in
+            millionths of a US dollar.
+        waits: Whether it has something that is to be recorded later.
         summary: The last recorded summary or its digest, where only the program's file or its
             requests have the summary.
         transcript: The program's file of the conversation, or None.
     """
 
     __slots__ = (
+        "account",
         "base",
         "baseline",
         "begins",
@@ -104,6 +101,7 @@ class Binding:
         "store",
         "summary",
         "transcript",
+        "waits",
     )
 
     def __init__(self, kept: object = None) -> None:
@@ -130,6 +128,9 @@ class Binding:
         self.entries = _count(given.get("entries"))
         self.stop = _text(given.get("stop"))
         self.looked_at = [one for one in given.get("looked_at", ()) if type(one) is int]
+        account = given.get("account", ())
+        self.account = [_count(one) for one in account] if len(account) == 3 else [0, 0, 0]
+        self.waits = given.get("waits") is True
         self.summary = _text(given.get("summary")) or ""
         self.transcript = _text(given.get("transcript"))
 
@@ -185,6 +186,8 @@ class Binding:
         Args:
             environment: Locates the person's configuration, which may override prices.
         """
+        from ...base.settings.spending import read_spending
+
         usage, settings = self.meter.usage, read_spending(environment)
 
         def price(charged: Charged) -> Cost:
@@ -230,25 +233,31 @@ class Binding:
         self.session_id, self.base, self.store = session_id, str(place.base), place.name
         self.branch, self.looked_at = branch, []
         self.stop = self.notice = self.briefing = None
+        self.waits = False
         self.briefed = []
 
     def is_current(self, event: HookEvent, place: SessionPlace) -> bool:
         """Return whether session and program files are unchanged since the last look."""
         return (
-            bool(self.looked_at)
+            not self.waits
             and not self.finds_compaction(event)
-            and self.looked_at == place.mark(self.session_id or "")
+            and self.is_as_seen(place)
             and has_read_all(event.program, event.transcript or self.transcript, self.meter)
         )
+
+    def is_as_seen(self, place: SessionPlace) -> bool:
+        """Return whether the session is as it was at the last look."""
+        return bool(self.looked_at) and self.looked_at == place.mark(self.session_id or "")
 
     def finds_compaction(self, event: HookEvent) -> bool:
         """Return whether a request to the model has a summary that is not recorded yet."""
         is_request = event.moment is Moment.BEFORE_MODEL and bool(event.text)
         return is_request and self.summary != digest_of(event.text)
 
-    def remember(self, place: SessionPlace, revision: int) -> None:
-        """Remember what identifies the session's file, if the session is at this revision."""
+    def remember(self, place: SessionPlace, revision: int, account: list[int]) -> None:
+        """Remember the session: what identifies its file, if it is at this revision."""
         self.looked_at = place.mark_at(self.session_id or "", revision)
+        self.account, self.waits = account, False
 
 
 def digest_of(text: str) -> str:
@@ -282,6 +291,7 @@ class BindingFile:
             raise ValueError(f"{agent_session[:60]!r} can't name a conversation")
         self._fs = fs if fs is not None else OsFileSystem()
         self._timeout_s = timeout_s
+        self.conversations = conversations
         self.directory = conversations / program / agent_session
         self.path = self.directory / FILE
         self._lock: DirectoryLock | None = None
@@ -302,6 +312,8 @@ class BindingFile:
             WriteError: The system refused.
             LockTimeout: Another hook of the conversation held the lock for too long.
         """
+        from ...base.files import DirectoryLock, make_durable_directory
+
         lock = DirectoryLock(self._fs, self.directory, timeout_s=self._timeout_s)
         try:
             lock.acquire()
@@ -316,6 +328,9 @@ class BindingFile:
         Raises:
             WriteError: It could not be saved; the previous one is unchanged.
         """
+        from ...base.files import replace_file
+        from ...base.files.atomic_file import random_token
+
         assert self._lock is not None  # noqa: S101 (the caller holds it)
         data = json.dumps(binding.as_json(), ensure_ascii=True).encode()
         replace_file(self._fs, self._lock.fd, FILE, [data], path=self.path, token=random_token)
@@ -329,6 +344,9 @@ class BindingFile:
             WriteError: It could not be stored.
             OSError: Likewise.
         """
+        from ...base.files import AtomicFileWriter
+        from ...base.files.atomic_file import random_token
+
         folder, data = self.directory / _ASIDE, json.dumps(_without_secrets(payload)).encode()
         os.makedirs(folder, 0o700, exist_ok=True)
         if len(data) > _MAX_BYTES or len(os.listdir(folder)) >= _MOST_ASIDE:

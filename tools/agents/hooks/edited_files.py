@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from pathlib import Path
@@ -17,6 +16,8 @@ _PIECE_BYTES: Final = 1024 * 1024
 
 def edited_files(event: HookEvent, project: Path) -> list[RecordedEdit]:
     """Return the files inside the project, relative to it, each with its digest."""
+    if not event.edited:
+        return []
     root = os.path.realpath(project)
     found = []
     for name, made in event.edited:
@@ -31,6 +32,8 @@ def edited_files(event: HookEvent, project: Path) -> list[RecordedEdit]:
 
 def _digest(path: str) -> str | None:
     """Return the SHA-256 of a regular file that is not too large, or None."""
+    import hashlib  # loads a large library
+
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

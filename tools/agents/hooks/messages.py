@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ...harness.session_domain import SessionContext, SessionState
+from ...harness.session_layout import STEPS_KEY
 from ...harness.views.briefing import KnownRecord, brief, most_tokens
 from ...harness.views.session_head import UnreadableSession
 from ...harness.views.work_state import NOTHING_KNOWN
@@ -40,7 +41,14 @@ def known_work(
         work = work_state(sessions, session.session_id, session, may_show=may_show)
     except AgentForgeError:  # a briefing without it is better than none
         work = NOTHING_KNOWN
-    return {"work": work, "changed": changed_files(sessions, session.session_id)}
+    steps: list[str] = []
+    if STEPS_KEY in session.workflow_state and may_show(""):
+        from ...harness.steps.step_views import program_view
+
+        program = program_view(sessions, session)
+        steps = [] if program is None else program.lines()
+    changed = changed_files(sessions, session.session_id)
+    return {"work": work, "changed": changed, "steps": steps}
 
 
 def briefing_for(
@@ -178,7 +186,8 @@ def spent(session: SessionContext) -> str:
     return (
         f"AgentForge: the token budget of session {session.session_id} is spent "
         f"({budget.tokens_used:,} of {budget.total_budget:,} tokens). The session is paused, and "
-        f"what was done is recorded. A person goes on with: {extend_command(session)}"
+        f"what was done is recorded. A person goes on with: agentforge:budget TOKENS; elsewhere, "
+        f"with {extend_command(session)}, or in agentforge ui"
     )
 
 
@@ -190,10 +199,10 @@ def near(limit: Standing) -> str:
 def over(session: SessionContext, limit: Standing) -> str:
     """Return why the agent has to stop for a limit of the person, and what they can do."""
     more = "5usd" if limit.unit == "micro_usd" else "TOKENS"
-    command = f"agentforge session budget {session.session_id} --of {limit.scope} --extend {more}"
     return (
         f"AgentForge: a limit is spent: {limit}. The session is paused, and what was done is "
-        f"recorded. A person goes on with: {command}"
+        f"recorded. A person goes on with: agentforge:budget {more} {limit.scope}; elsewhere, with "
+        f"{limit.extension(session.session_id)}, or in agentforge ui"
     )
 
 

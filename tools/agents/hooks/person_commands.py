@@ -1,4 +1,4 @@
-"""What a person says to us in a prompt: `agentforge:new`, `done`, `switch`, `sessions`.
+"""What a person says to us in a prompt: `agentforge:new`, `done`, `switch`, `sessions`, `budget`.
 
 The programs' own commands of these names expand to such a prompt. It is carried out and answered
 here and reaches no model; no model's words can be one.
@@ -6,23 +6,29 @@ here and reaches no model; no model's words can be one.
 
 # Annotations are evaluated here: as strings, each field's would have to be compiled.
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from ...base.errors import AgentForgeError
+from ...base.settings.spending import SCOPES, Amount
+from ...harness.domain.history_events import BudgetExtended
 from ...harness.session_domain import SessionContext, SessionState
 from ...harness.session_ports import require_own
 from ...harness.views.session_head import SessionSummary
+from ..ledger import AMOUNTS, Payer, amount_of, day_of, extend_limit, limits_of
 from ..programs.hook_event import HookEvent
 from . import messages
 from .project_place import ProjectPlace
-from .recording import change_session
+from .recording import change_session, session_cost
 from .session_lookup import SESSION_VARIABLE, FoundSession, create_session, session_place
 from .session_place import Stores
 
-_FORM: Final = re.compile(r"/?agentforge[:/](new|done|switch|sessions)(?:\s+(.*))?", re.DOTALL)
+_FORM: Final = re.compile(
+    r"/?agentforge[:/](new|done|switch|sessions|budget)(?:\s+(.*))?", re.DOTALL
+)
 _NOTE: Final = "(If you can read this"
 """The beginning of what a program's command says to a model that the hook did not keep it from."""
 _MOST_LISTED: Final = 20
@@ -74,16 +80,18 @@ def carry_out(
         stores: Opens the sessions.
         now: The time.
     """
+    rest = command.rest
+    acts: Mapping[str, Callable[[], Answered]] = {
+        "budget": lambda: _budget(rest, bound, environment, now),
+        "done": lambda: _done(bound, now),
+        "new": lambda: _new(rest, project, environment, stores, now),
+        "sessions": lambda: _sessions(bound, project, environment, stores),
+        "switch": lambda: _switch(rest, project, environment, stores),
+    }
+    if command.name in {"new", "switch"} and environment.get(SESSION_VARIABLE):
+        return Answered(f"AgentForge: {SESSION_VARIABLE} names the session; unset it first.")
     try:
-        if command.name == "done":
-            return _done(bound, now)
-        if command.name == "sessions":
-            return _sessions(bound, project, environment, stores)
-        if environment.get(SESSION_VARIABLE):
-            return Answered(f"AgentForge: {SESSION_VARIABLE} names the session; unset it first.")
-        if command.name == "new":
-            return _new(command.rest, project, environment, stores, now)
-        return _switch(command.rest, project, environment, stores)
+        return acts[command.name]()
     except AgentForgeError as error:
         return Answered(f"AgentForge: nothing was changed: {error}")
 
@@ -135,6 +143,52 @@ def _done(bound: FoundSession | None, now: datetime) -> Answered:
     return Answered(
         f"session {bound.session_id[-4:]} is completed; the next prompt begins another."
     )
+
+
+def _budget(
+    rest: str, bound: FoundSession | None, environment: Mapping[str, str], now: datetime
+) -> Answered:
+    """Show what is spent, or first extend it by what follows: `5usd`, `200k`, `5usd day`."""
+    if bound is None:
+        return Answered("AgentForge: this conversation works on no session.")
+    words = rest.split()
+    scope = words.pop() if words and words[-1] in SCOPES else SCOPES[0]
+    sessions, session_id = bound.place.sessions, bound.session_id
+    payer = Payer(session_id, os.path.realpath(bound.place.base), day_of(now))
+    if rest:
+        more = amount_of(" ".join(words))
+        refused = None if more is not None else f"{rest[:60]!r} is not {AMOUNTS}"
+        if more is not None and more.tokens and scope == SCOPES[0]:
+            refused = _extend(bound, more.tokens, now)
+        elif more is not None:
+            refused = extend_limit(scope, payer, more, environment)
+        if refused is not None:
+            return Answered(f"AgentForge: nothing was extended: {refused}")
+    session = sessions.load(session_id)
+    if session is None:
+        return Answered(f"AgentForge: session {session_id} is not there.")
+    spent = Amount(session.token_budget.tokens_used, session_cost(session))
+    limits = limits_of(payer, spent, environment)
+    return Answered("\n".join([messages.first_line(session), *map(str, limits)]))
+
+
+def _extend(bound: FoundSession, tokens: int, now: datetime) -> str | None:
+    """Allot more tokens to a session; return why they can't be, or None."""
+    states: list[SessionState] = []
+
+    def extend(session: SessionContext) -> bool:
+        states.append(session.state)
+        if session.state.is_terminal:
+            return False
+        budget = session.token_budget
+        budget.extend(tokens)
+        event = BudgetExtended(additional_tokens=tokens, total_budget=budget.total_budget)
+        session.add_event(event, now=now)
+        return True
+
+    change_session(bound.place.sessions, bound.session_id, extend)
+    ended = not states or states[-1].is_terminal
+    return f"session {bound.session_id} has ended" if ended else None
 
 
 def _sessions(

@@ -157,7 +157,7 @@ def record_files(session: SessionContext, files: FilesStored, now: datetime) -> 
         if entry.event_type in _WITH_FILES:
             event = entry.event
             last = FilesStored(getattr(event, "snapshot", None), getattr(event, "unkept", None))
-            if last == files:
+            if last == files or (files.snapshot == last.snapshot and files.unkept is None):
                 return False
             if last != _NO_FILES:
                 break

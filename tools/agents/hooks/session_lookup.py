@@ -161,11 +161,12 @@ def _one_of(free: Candidates) -> FoundSession | NoSession | None:
     """Return the only candidate, why none of them is it, or None if there is none."""
     if len(free.open_sessions) == 1:
         return FoundSession(free.place, free.open_sessions[0])
+    if not (free.open_sessions or free.unreadable):
+        return None
+
     if free.open_sessions:
         return NoSession(several(free.open_sessions))
-    if free.unreadable:
-        return NoSession(unreadable(free.unreadable[0]))
-    return None
+    return NoSession(unreadable(free.unreadable[0]))
 
 
 def named_session(

@@ -5,11 +5,14 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from ...harness.session_ports import LocalSessions
     from ...harness.views.session_head import SessionHead
+
+
+_NUMBERS: Final = 4
 
 
 class Stores(Protocol):
@@ -44,7 +47,8 @@ class SessionPlace:
             stores: Opens stores.
         """
         self._stores = stores
-        self._store: str | None = store if stores.is_elsewhere(store) else None
+        is_elsewhere = store is not None and stores.is_elsewhere(store)
+        self._store: str | None = store if is_elsewhere else None
         self._sessions: LocalSessions | None = None
         self.base = base
         if store is not None and self._store is None:  # a folder, which is another base
@@ -103,6 +107,11 @@ class SessionPlace:
         """Close the store, if it was opened."""
         if self._sessions is not None:
             self._sessions.close()
+
+
+def saved_s(mark: list[int]) -> float:
+    """Return when the session of a mark was saved, in seconds since the epoch; 0 if unknown."""
+    return mark[2] / 1e9 if len(mark) == _NUMBERS else 0.0
 
 
 def _identity(found: os.stat_result) -> list[int]:

@@ -23,6 +23,7 @@ class AgentSettings(NamedTuple):
     Attributes:
         sessions: The directory of the sessions, or None for the default one.
         store: The address of the store that they are in, or None for that directory's files.
+        objects: The address of the object store of their files, or None.
         create: Whether a prompt creates a session if the branch has no open one.
         token_budget: The budget of such a session, in tokens.
         gate: The command that judges the end of a turn, or None.
@@ -32,6 +33,7 @@ class AgentSettings(NamedTuple):
 
     sessions: Path | None = None
     store: str | None = None
+    objects: str | None = None
     create: bool = True
     token_budget: int = DEFAULT_AGENT_BUDGET
     gate: str | None = None
@@ -55,6 +57,7 @@ def read_settings(data_folder: Path, environment: Mapping[str, str] = os.environ
     return AgentSettings(
         sessions=sessions,
         store=found.store.url,
+        objects=found.store.objects,
         create=agents.create,
         token_budget=agents.token_budget,
         gate=gate.command if agents.gate else None,

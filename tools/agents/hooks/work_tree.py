@@ -2,8 +2,9 @@
 
 At the beginning and the end of each turn the work tree is stored, if it changed. Its Git repository
 is not used: no process reads its configuration, and nothing of it changes. What git ignores, files
-that look secret and other repositories inside stay out. More than a call of the hook should wait
-for is stored by a detached process, which records the snapshot itself.
+that look secret and other repositories inside stay out. A detached process does what a call of the
+hook should not wait for: it stores many files and records their snapshot, packs many objects, and,
+if the sessions are in a database, stores the snapshots for other machines.
 """
 
 # Annotations are evaluated here: as strings, each field's would have to be compiled.
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ...base.data_folder import NAME, is_repository, read_plain
 from ...harness.domain.history_events import CheckpointTaken
@@ -28,17 +29,24 @@ if TYPE_CHECKING:
 
 _NOTE: Final = "work-tree"
 """The file in the repository that names the work tree."""
+_SENT: Final = "sent"
+"""The file in the repository that names the last snapshot that other machines can have."""
 _MAX_NOTE: Final = 8192
 _AT_ONCE: Final = 1_000
 _WAIT_S: Final = 0.5
-_LATER_S: Final = 600.0
+_LATER_S: Final = 600
+_LATER_WAIT_S: Final = 30.0
 _MOST_FILE_BYTES: Final = 64 << 20
 _MOST_BYTES: Final = 2 << 30
 _SHOWN: Final = 40
 _LATER: Final = (
-    "import sys; from agentforge_sessions.agents.hooks.work_tree import store_later; "
-    "from agentforge_sessions.fleet import stores; store_later(sys.argv[1:], stores)"
+    f"import signal, sys; signal.alarm({_LATER_S}); "
+    "from agentforge_sessions.agents.hooks.work_tree import store_later; "
+    "from agentforge_sessions.fleet import stores; "
+    "from agentforge_sessions.wiring.bootstrap import open_snapshots; "
+    "store_later(sys.argv[1:], stores, open_snapshots)"
 )
+"""What it does is done again at the next event if it takes too long, or is killed."""
 Start = Callable[[Sequence[str], Mapping[str, str]], object]
 
 
@@ -53,12 +61,15 @@ class WorkTree(NamedTuple):
     root: Path
     directory: Path
 
-    def snapshots(self, *, at_once: int | None = None, wait_s: float = 60.0) -> "Snapshots":
+    def snapshots(
+        self, *, at_once: int | None = None, wait_s: float = 60.0, **more: Any
+    ) -> "Snapshots":
         """Return its snapshots; their repository may not exist.
 
         Args:
             at_once: The most entries to list again, and files to store, in one call; any if None.
             wait_s: How long to wait for another process that works in it, in seconds.
+            more: More for their `SnapshotRepository`.
         """
         # These take long to load, and most calls of the hook do not need them.
         from ...base.settings.ignored_files import WorkTreeFiles
@@ -71,6 +82,7 @@ class WorkTree(NamedTuple):
             self.root,
             lock_timeout_s=wait_s,
             choice=WorkTreeFiles(at_once),
+            **more,
         )
         limits = ScanLimits(max_bytes=_MOST_BYTES, max_file_bytes=_MOST_FILE_BYTES)
         return Snapshots(repository, limits=limits)
@@ -103,6 +115,25 @@ class WorkTree(NamedTuple):
         if noted_work_tree(self.directory) != self.root:
             with AtomicFileWriter(self.directory / SNAPSHOTS / _NOTE) as file:
                 file.write(os.fspath(self.root))
+
+    def is_sent(self, snapshot: str) -> bool:
+        """Return whether other machines can have a snapshot."""
+        try:
+            found = read_plain(os.fspath(self.directory / SNAPSHOTS / _SENT), most=_MAX_NOTE)
+        except OSError:
+            return False
+        return found.decode("ascii", "replace") == snapshot
+
+    def note_sent(self, snapshot: str) -> None:
+        """Record that other machines can have a snapshot, and all before it.
+
+        Raises:
+            WriteError: The system refused.
+        """
+        from ...base.files import AtomicFileWriter
+
+        with AtomicFileWriter(self.directory / SNAPSHOTS / _SENT) as file:
+            file.write(snapshot)
 
 
 def noted_work_tree(directory: Path) -> Path | None:
@@ -148,51 +179,81 @@ def store_files(
         return None
     from ...base.errors import AgentForgeError
     from ...base.files import LockTimeout
+    from ...repository.snapshots.snapshot_repository import MANY_LOOSE
     from ...repository.snapshots.workspace_scan import TooMuchAtOnce
 
+    stored: FilesStored | None = None
     try:
-        return FilesStored(tree.store(at_once=_AT_ONCE, wait_s=_WAIT_S))
+        stored = FilesStored(tree.store(at_once=_AT_ONCE, wait_s=_WAIT_S))
     except TooMuchAtOnce:
-        words = [sys.executable, "-P", "-c", _LATER, str(data_folder), str(place.base)]
-        with suppress(OSError, NotImplementedError):  # the next event tries again
-            start([*words, session_id, str(tree.root)], environment)
+        pass
     except LockTimeout:
         return None  # the next event records what the other process stores
     except (AgentForgeError, OSError) as error:
         return FilesStored(unkept=first_sentence(error))
-    return None
+    snapshot = "" if stored is None else stored.snapshot or ""
+    is_sent = place.is_files or tree.is_sent(snapshot)
+    if not snapshot or not is_sent or tree.snapshots().repository.loose_objects() > MANY_LOOSE:
+        words = [sys.executable, "-P", "-c", _LATER, str(data_folder), str(place.base)]
+        with suppress(OSError, NotImplementedError):  # the next event tries again
+            start([*words, session_id, str(tree.root), snapshot], environment)
+    return stored
 
 
-def store_later(arguments: Sequence[str], stores: Stores) -> None:
+def store_later(
+    arguments: Sequence[str], stores: Stores, open_snapshots: "Callable[..., SentSnapshots]"
+) -> None:
     """Store a work tree's files, however many, and record their snapshot in the session.
 
+    Then pack them, and store them for other machines; why that failed is recorded, too.
+
     Args:
-        arguments: The data folder, the directory of the sessions, the session and the work tree.
+        arguments: The data folder, the directory of the sessions, the session, the work tree, and
+            the snapshot of its files; empty if they are to be stored.
         stores: Opens the sessions.
+        open_snapshots: Opens the snapshots of sessions, with the address of an object store.
     """
-    from ...base.clock import utc_now
     from ...base.errors import AgentForgeError
-    from ...base.files import LockTimeout
     from .settings import read_settings
 
-    data_folder, base, session_id, root = arguments
-    store = os.environ.get("AGENTFORGE_STORE") or read_settings(Path(data_folder)).store
+    data_folder, base, session_id, root, snapshot = arguments
+    settings = read_settings(Path(data_folder))
+    store = os.environ.get("AGENTFORGE_STORE") or settings.store
+    objects = os.environ.get("AGENTFORGE_OBJECTS") or settings.objects
     place = SessionPlace(Path(base), store, stores)
     try:
         tree = WorkTree(Path(root), place.sessions.session_directory(session_id))
+        if not snapshot:
+            try:
+                snapshot = tree.store(wait_s=_LATER_WAIT_S)
+            except (AgentForgeError, OSError) as error:
+                _record(place, session_id, FilesStored(unkept=first_sentence(error)))
+                return
+            _record(place, session_id, FilesStored(snapshot))
         try:
-            found = FilesStored(tree.store(wait_s=0.0))
-        except LockTimeout:
-            return  # another process stores them
+            open_snapshots(place.sessions, objects).send(session_id)
+            tree.note_sent(snapshot)
         except (AgentForgeError, OSError) as error:
-            found = FilesStored(unkept=first_sentence(error))
-
-        def change(session: "SessionContext") -> bool:
-            return not session.state.is_terminal and record_files(session, found, utc_now())
-
-        change_session(place.sessions, session_id, change)
+            reason = f"not on other machines: {first_sentence(error)}"
+            _record(place, session_id, FilesStored(snapshot, reason[:500]))
     finally:
         place.close()
+
+
+class SentSnapshots(Protocol):
+    """The snapshots of sessions, of which other machines can have some."""
+
+    def send(self, session_id: str) -> None:
+        """Pack a session's snapshots, and store them for other machines if there are any."""
+
+
+def _record(place: SessionPlace, session_id: str, found: FilesStored) -> None:
+    from ...base.clock import utc_now
+
+    def change(session: "SessionContext") -> bool:
+        return not session.state.is_terminal and record_files(session, found, utc_now())
+
+    change_session(place.sessions, session_id, change)
 
 
 def changed_files(sessions: "LocalSessions", session_id: str) -> str:

@@ -44,6 +44,16 @@ class Moment(Enum):
     """The program ends."""
 
 
+IN_TOOL_USE: Final = frozenset(
+    {
+        *(Moment.BEFORE_TOOL, Moment.AFTER_TOOL),
+        *(Moment.BEFORE_MODEL, Moment.COMPACTION_FOUND, Moment.MODEL_ANSWERED),
+    }
+)
+SEEN: Final = frozenset({Moment.STARTED, Moment.PROMPTED})
+"""The moments at which a person looks at what the program shows."""
+
+
 class ReportedUsage(NamedTuple):
     """Tokens that an event itself reports.
 

@@ -52,6 +52,12 @@ class Prices:
             return None
         return sum(count * price for count, price in zip(tokens, prices, strict=True))
 
+    def micro_usd(self, models: Mapping[str, Tokens]) -> int | None:
+        """Return what tokens cost by model; None if the price of none of them is known."""
+        costs = [self.nano_usd(name, tokens) for name, tokens in models.items()]
+        known = [one for one in costs if one is not None]
+        return (sum(known) + _NANO // 2) // _NANO if known else None
+
     def _find(self, model: str) -> tuple[int, ...] | None:
         if model in self._models:
             return self._models[model]

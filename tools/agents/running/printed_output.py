@@ -1,4 +1,4 @@
-"""Parse the text and the usage that agent programs print when they end; pure.
+"""Parse the text and the usage that agent programs print when they end.
 
 Supported are the JSON of `claude -p --output-format json` (or the last line of a stream of it), of
 `codex exec --json`, `gemini -o json` and `opencode run --format json`, and the line in which aider
@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from ...base.settings.spending import read_spending
 from ...workflows.agents.port import MAX_CALL_TOKENS, AgentFailed, TokenUsage
 from ...workflows.prompts.answers import parse_answer
-from ..programs.meter import object_of
+from ..programs.meter import micro_usd_of, object_of
+from ..programs.prices import Prices
+from ..programs.tokens import Tokens
 
 _CLAUDES: Final = '"subtype"'
 """In every result that claude prints, and hardly in another program's JSON."""
@@ -37,12 +41,16 @@ class ProgramOutput(NamedTuple):
         input_tokens: Input tokens, cached or not, of all models and subagents.
         output_tokens: Output tokens.
         problem: Why the program ended without an answer, or None.
+        micro_usd: The program's own figure of the cost, in millionths of a US dollar, or None.
+        models: The tokens by model, where the program says which models it called.
     """
 
     text: str
     input_tokens: int
     output_tokens: int
     problem: str | None
+    micro_usd: int | None = None
+    models: Mapping[str, Tokens] = MappingProxyType({})
 
 
 def program_output(text: str) -> ProgramOutput | None:
@@ -81,7 +89,10 @@ def said_usage(text: str) -> TokenUsage | None:
 
 def usage_of(output: ProgramOutput) -> TokenUsage | None:
     """Return the cost of a program's answer, or None if the output does not state it."""
-    return _usage(output.input_tokens, output.output_tokens)
+    cost = output.micro_usd
+    if cost is None and output.models:
+        cost = Prices(read_spending().prices).micro_usd(output.models)
+    return _usage(output.input_tokens, output.output_tokens, cost)
 
 
 def no_answer(found: ProgramOutput, *, agent: str, output: str) -> AgentFailed:
@@ -115,7 +126,8 @@ def read_claude_output(text: str) -> ProgramOutput | None:
     problem = None
     if found.get("is_error") or found.get("subtype") != "success":
         problem = answer or str(found.get("subtype"))
-    return ProgramOutput(answer, given, made, problem)
+    cost = micro_usd_of(found.get("total_cost_usd")) or None
+    return ProgramOutput(answer, given, made, problem, cost)
 
 
 def read_codex_output(text: str) -> ProgramOutput | None:
@@ -144,7 +156,7 @@ def read_codex_output(text: str) -> ProgramOutput | None:
 def read_opencode_output(text: str) -> ProgramOutput | None:
     """Parse the output of `opencode run --format json`: one event per line."""
     answer, problem, ended = "", None, False
-    given = made = 0
+    given = made = cost = 0
     for event in _objects(text):
         part = event.get("part")
         match event.get("type"):
@@ -152,6 +164,7 @@ def read_opencode_output(text: str) -> ProgramOutput | None:
                 answer = str(part.get("text") or "")
             case "step_finish" if isinstance(part, dict):
                 ended = True
+                cost += micro_usd_of(part.get("cost"))
                 tokens = part.get("tokens")
                 cache = tokens.get("cache") if isinstance(tokens, dict) else None
                 given += _number(tokens, "input") + _number(cache, "read") + _number(cache, "write")
@@ -160,7 +173,7 @@ def read_opencode_output(text: str) -> ProgramOutput | None:
                 problem = _opencode_problem(event.get("error"))
     if not ended and problem is None:
         return None
-    return ProgramOutput(answer, given, made, problem)
+    return ProgramOutput(answer, given, made, problem, cost or None)
 
 
 def _opencode_problem(error: object) -> str:
@@ -177,24 +190,35 @@ def read_gemini_output(text: str) -> ProgramOutput | None:
     stats = None if found is None else found.get("stats")
     if found is None or not isinstance(stats, dict):
         return None
-    models = stats.get("models")
-    models = models.values() if isinstance(models, dict) else ()
-    tokens = [one.get("tokens") for one in models if isinstance(one, dict)]
-    given = sum(_number(one, "prompt") + _number(one, "tool") for one in tokens)
-    made = sum(_number(one, "candidates") + _number(one, "thoughts") for one in tokens)
+    named = stats.get("models")
+    models = {
+        name: _gemini_tokens(one.get("tokens"))
+        for name, one in (named if isinstance(named, dict) else {}).items()
+        if isinstance(one, dict)
+    }
+    given = sum(one.input + one.cache_read for one in models.values())
+    made = sum(one.output + one.reasoning for one in models.values())
     answer, error = found.get("response"), found.get("error")
     message = error.get("message") if isinstance(error, dict) else error
     problem = None if not error else str(message or "error")
     if not answer and problem is None and found.get("warnings"):
         problem = json.dumps(found["warnings"])[:1_000]
-    return ProgramOutput(answer if isinstance(answer, str) else "", given, made, problem)
+    said = answer if isinstance(answer, str) else ""
+    return ProgramOutput(said, given, made, problem, models=models)
 
 
-def _usage(sent: int, received: int) -> TokenUsage | None:
+def _gemini_tokens(of: object) -> Tokens:
+    given = _number(of, "prompt") + _number(of, "tool")
+    cached = min(given, _number(of, "cached"))
+    thought = _number(of, "thoughts")
+    return Tokens(given - cached, cached, 0, _number(of, "candidates"), thought)
+
+
+def _usage(sent: int, received: int, micro_usd: int | None = None) -> TokenUsage | None:
     if not sent and not received:
         return None
     try:
-        return TokenUsage(input_tokens=sent, output_tokens=received)
+        return TokenUsage(input_tokens=sent, output_tokens=received, micro_usd=micro_usd)
     except ValueError:
         return None
 

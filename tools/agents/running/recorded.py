@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from attrs import field, frozen
 
@@ -74,8 +74,10 @@ class RecordedAgent:
 
     Attributes:
         directory: The folder of the recordings.
+        is_free: A call costs the person nothing.
     """
 
+    is_free: ClassVar[bool] = True
     directory: Path = field(converter=Path)
     _fs: FileSystem = field(factory=OsFileSystem, kw_only=True)
 

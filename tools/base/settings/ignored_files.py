@@ -44,7 +44,7 @@ NEVER: Final = frozenset(
         *(".idea", ".vscode", ".ds_store"),
     }
 )
-_NEVER_STORED: Final = NEVER - {".idea", ".vscode"}
+NEVER_STORED: Final = NEVER - {".idea", ".vscode"}
 
 
 @frozen
@@ -159,7 +159,7 @@ class FolderRules:
         """
         names = tuple(os.fsdecode(path).split("/"))
         name = names[-1].lower()
-        if name in _NEVER_STORED or self.judged(names, is_directory):
+        if name in NEVER_STORED or self.judged(names, is_directory):
             return True
         return name in _FOLDERS if is_directory else _is_secret_name(name)
 

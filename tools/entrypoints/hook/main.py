@@ -16,6 +16,10 @@ from types import ModuleType
 from typing import Any, Final
 
 MAX_INPUT_BYTES: Final = 64 * 1024 * 1024
+_SELDOM_USED: Final = frozenset(
+    {"agentforge_sessions.fleet.stores", "copy", "inspect", "ipaddress", "ntpath"}
+)
+"""Used by few events; `dataclasses`, `urllib.parse` and `pathlib` import the last four."""
 _USAGE: Final = (
     "agentforge-hook: expected one argument, the agent program, and JSON on standard input"
 )
@@ -64,17 +68,16 @@ def _remark(text: str) -> None:
 
 
 class LoadedWhenUsed:
-    """Import finder that delays loading `inspect` until its first use; `dataclasses` imports it.
+    """Import finder that delays loading a few modules until their first use.
 
-    None of our classes uses what `dataclasses` needs it for, and loading it takes as long as
-    Python's own start.
+    The modules that import them need them for what few events do.
     """
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return a lazy spec for `inspect`; None for every other module."""
-        spec = PathFinder.find_spec(name, path, target) if name == "inspect" else None
+        """Return a lazy spec for one of these modules; None for every other module."""
+        spec = PathFinder.find_spec(name, path, target) if name in _SELDOM_USED else None
         if spec is not None and spec.loader is not None:
             spec.loader = LazyLoader(spec.loader)
         return spec

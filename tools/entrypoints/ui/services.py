@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from attrs import evolve
 
+from ...agents.hooks.recording import session_cost
+from ...agents.ledger import Payer, Standing, day_of, limits_of
 from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError
 from ...base.files.trees import TreeChanges
+from ...base.settings.spending import Amount
 from ...fleet.stores import is_database, open_sessions
 from ...harness import SessionContext, SessionObserver
 from ...harness.domain.session_observer import CatchesUp
@@ -151,6 +155,15 @@ class UiServices:
         return [one for one in self.pending if asked_for(one) == session_id]
 
     # ------------------------------------------------------------------------------ sessions
+
+    def payer(self, session_id: str) -> Payer:
+        """Return what a charge of a session is charged to."""
+        return Payer(session_id, os.path.realpath(self.store.base_path), day_of(self.clock()))
+
+    def limits_of(self, session: SessionContext) -> Sequence[Standing]:
+        """Return how much is spent of the person's limits that apply to a session."""
+        spent = Amount(session.token_budget.tokens_used, session_cost(session))
+        return limits_of(self.payer(session.session_id), spent)
 
     def rows(self) -> list[Row]:
         """Return all sessions, each with whether a question of it waits for an answer."""

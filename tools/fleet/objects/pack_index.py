@@ -8,6 +8,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
+from .objects import ObjectStore
+
 PackKind = Literal["workspace", "agent"]
 """The contents of a pack: the workspace, or the agent program's own data."""
 
@@ -66,6 +68,11 @@ class PackIndex(Protocol):
         Raises:
             AgentForgeError: The index does not answer.
         """
+        ...
+
+    @property
+    def objects(self) -> ObjectStore | None:
+        """The store beside the index, for the packs of work trees; None if it has none."""
         ...
 
     def packs(self, session_id: str, kind: PackKind) -> list[Pack]:

@@ -82,7 +82,7 @@ class WorkspacePacks:
 
     Args:
         index: Knows all packs.
-        objects: Stores them; None: workspaces are not exchanged.
+        objects: Stores them; if None, only work trees are exchanged, by the index's own store.
         base: The directory of the sessions on this machine.
         fs: The file system.
         host: What to call this machine in messages.
@@ -139,9 +139,15 @@ class WorkspacePacks:
             AgentForgeError: The index does not answer, or a pack can't be made.
             OSError: The disk.
         """
-        if self._objects is not None:
+        if self._store_of(snapshots) is not None:
             known = {one for row in self.index.packs(session_id, kind) for one in row.snapshots}
             self._store(session_id, kind, snapshots, known, self.index.add, boundary)
+
+    def _store_of(self, snapshots: Snapshots) -> ObjectStore | None:
+        """Return what stores the packs of snapshots, or None."""
+        if self._objects is None and snapshots.repository.choice is not None:
+            return self.index.objects
+        return self._objects
 
     def _store(
         self,
@@ -153,7 +159,7 @@ class WorkspacePacks:
         boundary: str | None,
     ) -> None:
         """Store a pack, then have the index name it."""
-        objects = self._objects
+        objects = self._store_of(snapshots)
         assert objects is not None  # noqa: S101 (the callers have checked)
         with tempfile.TemporaryFile(dir=snapshots.repository.directory.parent) as file:
             written = snapshots.write_pack(known, file, boundary=boundary)
@@ -198,7 +204,7 @@ class WorkspacePacks:
         Raises: as `push`.
         """
         rows = self.index.packs(session_id, kind)
-        if self._objects is None or len(rows) < self._many:
+        if self._store_of(snapshots) is None or len(rows) < self._many:
             return
         named = {one for row in rows for one in row.snapshots}
         if named.intersection(wanted).difference(snapshots.ids()):
@@ -242,14 +248,12 @@ class WorkspacePacks:
         here = snapshots.packs_here() if snapshots.repository.exists else ()
         missing = [row for row in rows if row.sha256 not in here]
         if missing:
-            if self._objects is None:
-                raise self.refusal(session_id, self.index.place(session_id))
-            make_durable_directory(self._fs, snapshots.repository.directory.parent)
-            snapshots.repository.make(object_format=object_format)
             packs = [
                 NewPack(row.sha256, row.snapshots, self._fetched(session_id, row))
                 for row in missing
             ]
+            make_durable_directory(self._fs, snapshots.repository.directory.parent)
+            snapshots.repository.make(object_format=object_format)
             snapshots.take_in(packs, base=rows[-1].base, boundary=boundary)
             size = sum(row.size for row in missing)
             _log.info("workspace.fetched", session_id=session_id, kind=kind, bytes=size)
@@ -257,9 +261,12 @@ class WorkspacePacks:
 
     def _fetched(self, session_id: str, row: Pack) -> Callable[..., object]:
         """Return a function that fetches a pack, by a key that is always the session's own."""
-        assert self._objects is not None  # noqa: S101 (the caller has checked)
-        key = self._key(session_id, row.sha256)
-        return partial(fetch_checked, self._objects, key, row.sha256)
+        key, beside = self._key(session_id, row.sha256), self.index.objects
+        is_beside = beside is not None and beside.find(key) is not None
+        store = beside if is_beside else self._objects
+        if store is None:
+            raise self.refusal(session_id, self.index.place(session_id))
+        return partial(fetch_checked, store, key, row.sha256)
 
     def _key(self, session_id: str, digest: str) -> str:
         return f"{self.index.space}/{session_id}/{digest}.pack"

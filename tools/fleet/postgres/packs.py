@@ -1,19 +1,39 @@
-"""The packs and places of sessions in PostgreSQL."""
+"""The packs and places of sessions in PostgreSQL, and the packs of work trees themselves."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Final
+from typing import IO, Final
 
+from ..objects import (
+    ObjectMissing,
+    ObjectStoreFull,
+    ObjectStoreRefused,
+    ObjectStoreUnavailable,
+    StoredObject,
+)
+from ..objects.objects import checked_key
 from ..objects.pack_index import Pack, PackKind, PackPlace
 from .database import Connection, OnDatabase, advisory_key
+from .errors import StoreFull, StoreRefused, StoreUnavailable
+
+MAX_OBJECT_BYTES: Final = 64 << 20
+"""The largest object that a database stores: it is sent in one statement."""
+_PIECE: Final = 1 << 20
 
 _ADD: Final = (
     "insert into agentforge.session_packs (session_id, kind, key, sha256, size_bytes, snapshots, "
     "base) values (%s, %s, %s, %s, %s, %s, %s) on conflict (key) do nothing"
 )
+_PUT: Final = (
+    "insert into agentforge.pack_objects (key, content) values (%s, %s) on conflict do nothing "
+    "returning key"
+)
+_GET: Final = "select substring(content from %s for %s) from agentforge.pack_objects where key = %s"
+_LIST: Final = "select key, octet_length(content), stored_at from agentforge.pack_objects"
 _RELEASED: Final = """
     select id, coalesce((select array_agg(one) from agentforge.session_packs packs,
         unnest(packs.snapshots) one where packs.session_id = id), '{}')
@@ -21,6 +41,74 @@ _RELEASED: Final = """
     where id = any(%(ids)s)
         and (state in ('completed', 'aborted') or places.place <> %(place)s)
 """
+
+
+class PostgresObjects(OnDatabase):
+    """Objects as rows, each of at most 64 MiB. An `ObjectStore`.
+
+    Args:
+        database: The database of the sessions.
+    """
+
+    @property
+    def name(self) -> str:
+        """The database's address."""
+        return self._database.name
+
+    def put(self, key: str, content: IO[bytes]) -> bool:
+        """Store an object unless it exists; see `ObjectStore`."""
+        size = content.seek(0, os.SEEK_END)
+        if size > MAX_OBJECT_BYTES:
+            reason = f"an object of {size:,} bytes is more than {MAX_OBJECT_BYTES:,} bytes"
+            raise ObjectStoreRefused(store=self.name, reason=reason)
+        content.seek(0)
+        with self._statements() as connection:
+            row = connection.execute(_PUT, (checked_key(key), content.read())).fetchone()
+        return row is not None
+
+    def get(self, key: str, target: IO[bytes]) -> None:
+        """Write an object to a file; see `ObjectStore`."""
+        found = self.find(key)
+        if found is None:
+            raise ObjectMissing(store=self.name, key=key)
+        for start in range(0, found.size, _PIECE):
+            with self._statements() as connection:
+                row = connection.execute(_GET, (start + 1, _PIECE, key), binary=True).fetchone()
+            if row is None:
+                raise ObjectMissing(store=self.name, key=key)
+            target.write(row[0])
+
+    def find(self, key: str) -> StoredObject | None:
+        """Return an object's description; see `ObjectStore`."""
+        with self._statements() as connection:
+            row = connection.execute(_LIST + " where key = %s", (checked_key(key),)).fetchone()
+        return None if row is None else StoredObject(*row)
+
+    def list(self) -> Iterator[StoredObject]:
+        """Yield all objects; see `ObjectStore`."""
+        with self._statements() as connection:
+            rows = connection.execute(_LIST).fetchall()
+        yield from (StoredObject(*row) for row in rows)
+
+    def delete(self, key: str) -> None:
+        """Remove an object; see `ObjectStore`."""
+        with self._statements() as connection:
+            connection.execute(
+                "delete from agentforge.pack_objects where key = %s", (checked_key(key),)
+            )
+
+    @contextmanager
+    def _statements(self) -> Iterator[Connection]:
+        """Run statements, each of at most a minute; the store's errors become an object store's."""
+        try:
+            with self._database.transaction() as connection:
+                connection.execute("set local statement_timeout = '60s'")
+                yield connection
+        except StoreUnavailable as error:
+            raise ObjectStoreUnavailable(store=self.name, reason=error.reason) from error
+        except StoreRefused as error:
+            kind = ObjectStoreFull if isinstance(error, StoreFull) else ObjectStoreRefused
+            raise kind(store=self.name, reason=error.reason) from error
 
 
 class PostgresPacks(OnDatabase):
@@ -40,6 +128,11 @@ class PostgresPacks(OnDatabase):
             row = connection.execute("select name from agentforge.pack_space").fetchone()
         assert row is not None  # noqa: S101 (it was inserted if it was missing)
         return str(row[0])
+
+    @cached_property
+    def objects(self) -> PostgresObjects:
+        """The store of work trees' packs in the same database."""
+        return PostgresObjects(self._database)
 
     def packs(self, session_id: str, kind: PackKind) -> list[Pack]:
         """Return a session's packs; see `PackIndex`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from attrs import define, field
 
@@ -48,6 +48,7 @@ from .session_recording import SessionChanges
 
 _Checkpoint = TypeVar("_Checkpoint", bound=Checkpoint)
 _NOTHING = SnapshotTaken()
+_BEFORE: Final = "before going back"
 
 
 class NoSnapshotKeeper(HarnessError):
@@ -255,24 +256,46 @@ class SessionCheckpoints:
     ) -> None:
         snapshots.require(session.session_id, event.snapshot)
         self.prepare(session)
-        left = snapshots.take(session.session_id, "before going back")
-        if left.unkept is not None:
-            raise WorkspaceNotKept(session.session_id, reason=left.unkept)
-        is_new = left.snapshot is not None and left.snapshot not in snapshots_of(session)
-        saved = CheckpointTaken(snapshot=left.snapshot)
+        saved = self._leave(snapshots, session)
         if snapshots.work_tree(session.session_id) is not None:
             # Nobody prepares a person's folder: what is in it is recorded before it is touched, and
             # the session is back once the files are.
-            if is_new:
+            if saved is not None:
                 with self._changes.changing(session):
-                    session.add_event(saved, details="before going back", now=self._clock())
+                    session.add_event(saved, details=_BEFORE, now=self._clock())
             snapshots.bring_back(session.session_id, event.snapshot)
-            is_new = False
+            saved = None
         with self._changes.changing(session):
-            if is_new:
-                session.add_event(saved, details="before going back", now=self._clock())
+            if saved is not None:
+                session.add_event(saved, details=_BEFORE, now=self._clock())
             session.go_back(event, phase=phase, now=self._clock())
         self.prepare(session)
+
+    def _leave(
+        self, snapshots: WorkspaceSnapshots, session: SessionContext
+    ) -> CheckpointTaken | None:
+        """Return a checkpoint of the present files, or None if the session has it."""
+        left = snapshots.take(session.session_id, _BEFORE)
+        if left.unkept is not None:
+            raise WorkspaceNotKept(session.session_id, reason=left.unkept)
+        is_new = left.snapshot is not None and left.snapshot not in snapshots_of(session)
+        return CheckpointTaken(snapshot=left.snapshot) if is_new else None
+
+    def bring(self, session: SessionContext, to: str | int) -> CheckpointEntry:
+        """Bring an agent's work tree to a checkpoint's files; see `SessionManager.bring`."""
+        snapshots = self._require("bring")
+        snapshots.require_branch(session.session_id, session.tags)
+        with self._places.idle(session.session_id, GUARDS):
+            target = self._kept(session, to)
+            saved = self._leave(snapshots, session)
+            to_be = CheckpointTaken(snapshot=target.snapshot)
+            details = f"the files of checkpoint {target.number} are to be brought"
+            with self._changes.changing(session):  # after a kill, the last one is brought again
+                if saved is not None:
+                    session.add_event(saved, details=_BEFORE, now=self._clock())
+                session.add_event(to_be, details=details, now=self._clock())
+            snapshots.bring_back(session.session_id, target.snapshot or "")
+        return target
 
     def fork(
         self, parent: SessionContext, at: str | int, *, token_budget: int | None

@@ -202,6 +202,20 @@ def path_of(head: bytes) -> bytes:
     return head[len(_STEP) : head.find(b'"', len(_STEP))]
 
 
+def call_of(session_id: str, head: bytes) -> tuple[bytes, int]:
+    """Return the scope and the number of the call in the head of a recorded step.
+
+    Raises:
+        StepsUnreadable: It has none.
+    """
+    end = head.find(b'"', len(_STEP))
+    try:
+        number = int(head[end + 2 : head.index(b",", end + 2)])
+    except ValueError as error:
+        raise StepsUnreadable(session_id, reason=f"{shown(head)} is no step") from error
+    return head[len(_STEP) : end].rpartition(b"/")[0], number
+
+
 def decode_head(session_id: str, head: bytes) -> ReadHead:
     """Return what a head says.
 

@@ -17,6 +17,7 @@ from .entries import (
     ReadHead,
     StepRecord,
     Sums,
+    call_of,
     decode_head,
     decode_record,
     is_step,
@@ -54,7 +55,7 @@ class StepHistory:
         self.signals: defaultdict[str, list[int]] = defaultdict(list)
         self._steps: dict[bytes, int] = {}
         self._marks: dict[tuple[str, str], tuple[int, int, int]] = {}
-        self._called: dict[tuple[str, int], str] | None = None
+        self._called: dict[tuple[bytes, int], bytes] | None = None
 
     def fold(self, entries: Sequence[StreamEntry]) -> None:
         """Add entries that follow those already read.
@@ -67,8 +68,11 @@ class StepHistory:
             number += 1
             head = entry.head
             if is_step(head):
-                self._steps[path_of(head)] = number
-                if self.reserved or b"/" in path_of(head) or self._called is not None:
+                path = path_of(head)
+                self._steps[path] = number
+                if self._called is not None:
+                    self._called[call_of(self.session_id, head)] = path
+                if self.reserved or b"/" in path:
                     self._charged(decode_record(self.session_id, entry))
             else:
                 self._other(decode_head(self.session_id, head), number)
@@ -84,8 +88,6 @@ class StepHistory:
         """Give back what a recorded step reserved, and charge the steps that it is a part of."""
         self.reserved.pop(record.path, None)
         self._spent_within(record.path, record.spent)
-        if self._called is not None:
-            self._called[record.scope, record.call] = record.path
 
     def _spent_within(self, path: str, spent: Amount) -> None:
         while path := path.rpartition("/")[0]:
@@ -99,8 +101,7 @@ class StepHistory:
                 self._spent_within(f"{fields[0]}/", Amount(fields[3], fields[4]))
             case Kind.TIMER | Kind.VERSION:
                 self._marks[read.kind, fields[0]] = (fields[1], fields[2], number)
-                if self._called is not None:
-                    self._called[fields[0].rpartition("/")[0], fields[1]] = fields[0]
+                self._called = None
             case Kind.RESERVE:
                 self.reserved[fields[0]] = Amount(fields[1], fields[2])
             case Kind.CHARGE:
@@ -173,11 +174,14 @@ class StepHistory:
         The first question costs a look at every recorded step.
         """
         if self._called is None:
-            called = {(one.scope, one.call): one.path for one in self.records()}
-            for (_, path), (number, _, _) in self._marks.items():
-                called[path.rpartition("/")[0], number] = path
-            self._called = called
-        return self._called.get((scope, index))
+            self._called = {}
+            for path, number in self._steps.items():
+                head = self.entries[number - 1].head
+                self._called[call_of(self.session_id, head)] = path
+            for (_, mark), (call, _, _) in self._marks.items():
+                self._called[mark.rpartition("/")[0].encode(), call] = mark.encode()
+        found = self._called.get((scope.encode(), index))
+        return None if found is None else found.decode()
 
 
 def _sum(amounts: Iterable[Amount]) -> Amount:

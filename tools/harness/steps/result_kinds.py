@@ -50,7 +50,7 @@ class Unfit(ValueError):
         return f"{where[:200]}: {self.args[0]}" if where else str(self.args[0])
 
 
-class Scalar(NamedTuple):
+class TextKind(NamedTuple):
     """A type of values that are recorded as text.
 
     Attributes:
@@ -64,7 +64,7 @@ class Scalar(NamedTuple):
     value: Callable[[str], object]
 
 
-class Field(NamedTuple):
+class Part(NamedTuple):
     """A field of a class.
 
     Attributes:
@@ -77,7 +77,7 @@ class Field(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def scalars() -> Mapping[type, Scalar]:
+def scalars() -> Mapping[type, TextKind]:
     """Return the types that are recorded as text; JSON values need none of their modules."""
     from base64 import b64decode, b64encode
     from datetime import date, datetime, time, timedelta
@@ -85,21 +85,21 @@ def scalars() -> Mapping[type, Scalar]:
     from uuid import UUID
 
     return {
-        bytes: Scalar(
+        bytes: TextKind(
             "bytes",
             lambda one: b64encode(one).decode(),
             lambda text: b64decode(text, validate=True),
         ),
-        datetime: Scalar("datetime", _moment_text, _moment),
-        date: Scalar("date", str, date.fromisoformat),
-        time: Scalar("time", str, time.fromisoformat),
-        timedelta: Scalar(
+        datetime: TextKind("datetime", _moment_text, _moment),
+        date: TextKind("date", str, date.fromisoformat),
+        time: TextKind("time", str, time.fromisoformat),
+        timedelta: TextKind(
             "microseconds",
             lambda one: str(one // timedelta(microseconds=1)),
             lambda text: timedelta(microseconds=int(text)),
         ),
-        Decimal: Scalar("decimal", str, Decimal),
-        UUID: Scalar("uuid", str, UUID),
+        Decimal: TextKind("decimal", str, Decimal),
+        UUID: TextKind("uuid", str, UUID),
     }
 
 
@@ -214,7 +214,7 @@ def is_named(cls: type) -> bool:
     return _own_fields(cls) is not None or is_model(cls) or issubclass(cls, Enum)
 
 
-def fields_of(kind: object) -> Mapping[str, Field]:
+def fields_of(kind: object) -> Mapping[str, Part]:
     """Return the fields of a class, or of a `TypedDict`, with the annotation's type arguments.
 
     Raises:
@@ -229,7 +229,7 @@ def fields_of(kind: object) -> Mapping[str, Field]:
     hints = _hints(cls)
     given = dict(zip(getattr(cls, "__parameters__", ()), get_args(kind), strict=False))
     return {
-        name: Field(_filled_in(hints.get(name, object), given), argument)
+        name: Part(_filled_in(hints.get(name, object), given), argument)
         for name, argument in (arguments or {name: name for name in hints}).items()
     }
 

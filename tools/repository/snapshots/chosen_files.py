@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -16,7 +16,8 @@ from ...base.errors import reason_of
 from ...base.files import FileSystem, replace_file
 from ...base.files.filesystem import close_reader
 from ...base.files.safe_path import Missing, directory_beneath
-from ..errors import printable
+from ...base.settings.ignored_files import NEVER_STORED
+from ..errors import GitFailed, printable
 from ..git.git_command import EXECUTABLE, LINK, Difference, Leaf, parse_differences
 from ..git.git_objects import BLOB
 from .manifest import WorkspaceManifest
@@ -26,6 +27,8 @@ from .workspace_index import WorkspaceState
 
 _MOST_BYTES: Final = 1 << 30
 _NAMED: Final = 10
+_EVERY_SPELLING: Final = {"core.protectHFS": "true", "core.protectNTFS": "true"}
+"""Has git refuse what would be `.git` on the file systems of macOS and Windows, too."""
 
 
 def bring_to(locked: LockedRepository, now: WorkspaceState, state: WorkspaceState) -> None:
@@ -43,8 +46,10 @@ def bring_to(locked: LockedRepository, now: WorkspaceState, state: WorkspaceStat
     if fd is None:
         raise RestoreFailed(repository.workspace, "the folder is missing")
     try:
-        listed = ("-r", "-z", "--no-renames", "--no-abbrev", now.tree, state.tree)
-        found = parse_differences(locked.git("diff-tree", *listed).stdout)
+        listed = ("-r", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=none")
+        found = parse_differences(locked.git("diff-tree", *listed, now.tree, state.tree).stdout)
+        if repository.shared:
+            _require_safe(locked, state, found)
         removed = [one.path for one in found if one.new is None]
         blocked = [
             one.path
@@ -63,6 +68,49 @@ def bring_to(locked: LockedRepository, now: WorkspaceState, state: WorkspaceStat
         raise RestoreFailed(repository.workspace, reason_of(error)) from error
     finally:
         close_reader(fs, fd)
+
+
+def _require_safe(
+    locked: LockedRepository, state: WorkspaceState, found: Sequence[Difference]
+) -> None:
+    """Refuse what no snapshot of ours has, or would lead elsewhere: another machine made it.
+
+    Raises:
+        RestoreFailed: A path is none in a work tree (`.git` in any spelling, `..`) or is that of a
+            program's own folder, or a file is a submodule or a link that leads out of the tree.
+    """
+    workspace = locked.repository.workspace
+    try:
+        locked.git("read-tree", state.tree, configuration=_EVERY_SPELLING)
+    except GitFailed as error:
+        raise RestoreFailed(workspace, f"git refuses a path of it: {error.output}") from error
+    finally:
+        locked.forget_index()
+    for one in found:
+        if one.new is not None and (reason := _refusal(locked, one.path, one.new)):
+            raise RestoreFailed(workspace, f"{printable(one.path, 200)} {reason}")
+
+
+def _refusal(locked: LockedRepository, path: bytes, new: Leaf) -> str | None:
+    if not NEVER_STORED.isdisjoint(os.fsdecode(path).lower().split("/")):
+        return "is no file of a work tree"
+    if new.mode == LINK and _leads_out(path, _content(locked, new)):
+        return "is a link that leads out of the work tree"
+    return "is a submodule" if new.is_submodule else None
+
+
+def _leads_out(path: bytes, target: bytes) -> bool:
+    """Return whether a link can lead out, by a `..` after a name of what may be a link, too."""
+    parts = [one for one in target.split(b"/") if one not in {b"", b"."}]
+    up = next((at for at, one in enumerate(parts) if one != b".."), len(parts))
+    return target.startswith(b"/") or up > path.count(b"/") or b".." in parts[up:]
+
+
+def _content(locked: LockedRepository, leaf: Leaf) -> bytes:
+    content = locked.objects.read(leaf.oid, BLOB)
+    if content is None:
+        content = locked.git("cat-file", "blob", leaf.oid, max_output=_MOST_BYTES).stdout
+    return content
 
 
 def _is_blocked(fs: FileSystem, fd: int, one: Difference, removed: Collection[bytes]) -> bool:
@@ -111,9 +159,7 @@ def _write(
     locked: LockedRepository, fd: int, one: Difference, new: Leaf, manifest: WorkspaceManifest
 ) -> None:
     fs, workspace = locked.repository.fs, locked.repository.workspace
-    content = locked.objects.read(new.oid, BLOB)
-    if content is None:
-        content = locked.git("cat-file", "blob", new.oid, max_output=_MOST_BYTES).stdout
+    content = _content(locked, new)
     path = os.fsdecode(one.path)
     *above, name = path.split("/")
     with directory_beneath(fs, fd, above, missing=Missing.MADE) as parent_fd:

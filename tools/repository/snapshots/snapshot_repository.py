@@ -64,6 +64,8 @@ _ALTERNATES: Final = ("alternates", "http-alternates")
 _FOLDERS: Final = ("info", "refs", "refs/snapshots", "objects", "objects/info", "objects/pack")
 _MOST_BYTES: Final = 64 * 1024
 _BLOCK: Final = 512
+MANY_LOOSE: Final = 4_000
+"""The number of loose objects that counts as many: each takes a block of the disk."""
 _FOLLOWING: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 _FORMATS: Final = {
     "sha1": b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
@@ -117,6 +119,8 @@ class SnapshotRepository:
         lock_timeout_s: How long to wait for another process that works in it, in seconds.
         foreign: Whether it is of a session that is not this person's: it may name nothing outside.
         choice: Chooses the workspace's files that are stored; all of them if None.
+        shared: Whether snapshots may come from other machines: they may bring nothing by which git
+            or a link leads elsewhere.
     """
 
     directory: Path
@@ -127,6 +131,7 @@ class SnapshotRepository:
     lock_timeout_s: float = field(default=60.0, kw_only=True)
     foreign: bool = field(default=False, kw_only=True)
     choice: FileChoice | None = field(default=None, kw_only=True, eq=False)
+    shared: bool = field(default=False, kw_only=True)
 
     @property
     def exists(self) -> bool:

@@ -42,6 +42,7 @@ from .snapshot_packs import (
 from .snapshot_repository import (
     BASE_REF,
     LATEST_REF,
+    MANY_LOOSE,
     SNAPSHOT_REFS,
     LockedRepository,
     NoSnapshots,
@@ -54,8 +55,6 @@ from .workspace_scan import ScanLimits
 
 _OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SUBJECT_CHARS: Final = 120
-_MANY_LOOSE: Final = 4_000
-"""The number of loose objects that counts as many: each takes a block of the disk."""
 
 
 class SnapshotMissing(RepositoryError, kind=ErrorKind.NOT_FOUND):
@@ -387,7 +386,7 @@ class Snapshots:
             ]
             return self._remove(locked, gone, older_than_s=older_than_s)
 
-    def pack(self, *, many: int = _MANY_LOOSE) -> bool:
+    def pack(self, *, many: int = MANY_LOOSE) -> bool:
         """Put the objects of snapshots into one pack if many of them are loose.
 
         Returns:

@@ -101,7 +101,12 @@ class SessionSnapshots:
         directory = self._store.session_directory(session_id)
         tree = self.work_tree(session_id)
         if tree is not None:
-            return WorkTree(tree, directory).snapshots(wait_s=self._lock_timeout_s)
+            return WorkTree(tree, directory).snapshots(
+                wait_s=self._lock_timeout_s,
+                git=self._git,
+                fs=self._fs,
+                shared=self._packs is not None,
+            )
         workspace = self._store.workspace_path(session_id)
         return self._in(session_id, directory / SNAPSHOTS, workspace)
 
@@ -251,7 +256,8 @@ class SessionSnapshots:
         packs = self._packs
         if packs is None:
             return True
-        there = self._store.workspace_path(session_id).is_dir()
+        tree = self.work_tree(session_id)
+        there = tree is not None or self._store.workspace_path(session_id).is_dir()
         return there and packs.is_last(packs.index.place(session_id))
 
     def prepare(self, session_id: str) -> WorkspacePrepared | None:
@@ -528,9 +534,62 @@ class SessionSnapshots:
     # ------------------------------------------------------------------------- to other machines
 
     def _push(self, session_id: str, snapshots: Snapshots) -> None:
-        if self._packs is not None:
-            boundary = self._boundary(session_id)
+        if self._packs is None:
+            return
+        boundary = self._boundary(session_id)
+        try:
             self._packs.push(session_id, "workspace", snapshots, boundary=boundary)
+        except (AgentForgeError, OSError) as error:
+            if snapshots.repository.choice is None:
+                raise
+            # The files are in the person's folder; the end of the next turn stores them again.
+            _log.warning("snapshot.not_sent", session_id=session_id, error=str(error))
+
+    def send(self, session_id: str) -> None:
+        """Pack a work tree's snapshots, and store them for other machines if there are any.
+
+        Raises:
+            ObjectStoreError: The store refused, or does not answer.
+            AgentForgeError: The index does not answer, or a pack can't be made.
+        """
+        snapshots, packs = self.of(session_id), self._packs
+        snapshots.pack()
+        if packs is not None:
+            self.stay(session_id)
+            packs.push(session_id, "workspace", snapshots)
+            packs.tidy(session_id, "workspace", snapshots, ())
+
+    def worked_on_at(self, session_id: str) -> str | None:
+        """Return the other machine an agent's session was worked on last; None if it was here."""
+        packs = self._packs
+        if packs is None:
+            return None
+        place = packs.index.place(session_id)
+        if place is None:
+            return None if self.work_tree(session_id) is not None else "another machine"
+        return None if packs.is_last(place) else place.host
+
+    def arrive(self, session_id: str, folder: Path) -> Snapshots:
+        """Fetch an agent's snapshots, as those of a work tree here, and return them.
+
+        No file of the work tree is changed.
+
+        Raises:
+            WorkspaceElsewhere: They are not available here.
+            ObjectStoreError: The store does not answer, or a pack is damaged.
+        """
+        if self.fetched(session_id).repository.exists:
+            WorkTree(folder, self._store.session_directory(session_id)).note()
+        return self.of(session_id)
+
+    def stay(self, session_id: str) -> None:
+        """Record that a session is worked on here from now on.
+
+        Raises:
+            WorkspaceMoved: Another machine did the same at the same time.
+        """
+        if self._packs is not None:
+            self._packs.take_up(session_id, self._packs.index.place(session_id))
 
     def _boundary(self, session_id: str) -> str | None:
         base = self.base_of(session_id)

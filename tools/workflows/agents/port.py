@@ -81,11 +81,13 @@ class TokenUsage:
         output_tokens: Tokens of output, 0 to a thousand million.
         estimated: Whether we estimated them (3 bytes of UTF-8 per token) because the agent did not
             report them.
+        micro_usd: What they cost, in millionths of a US dollar; None if the agent does not say.
     """
 
     input_tokens: int
     output_tokens: int
     estimated: bool = False
+    micro_usd: int | None = None
 
     def __attrs_post_init__(self) -> None:
         given: tuple[tuple[str, Any], ...] = (

@@ -26,7 +26,7 @@ from ..agents.port import (
 )
 from ..errors import BudgetTooSmall
 from ..gates.verdict import Verdict, not_taken
-from ..ports import Stop, StopCause
+from ..ports import CallLimits, Stop, StopCause
 from ..prompts.answers import parse_answer
 from ..prompts.prompts import budget_note
 from ..workflow import ANYTHING, Phase
@@ -63,6 +63,7 @@ class AgentConversation:
     monotonic: Callable[[], float]
     questions: AgentQuestions
     may_show: Callable[[str], bool]
+    limits: CallLimits | None = None
 
     def converse(  # noqa: PLR0911 (an end each)
         self, phase: Phase, progress: Progress
@@ -138,7 +139,7 @@ class AgentConversation:
             files = shown_files(self.led, phase)
             if prompt is None:
                 prompt = self._prompt(phase, progress, files)
-            stop = over_budget(self.led.budget, phase, progress, prompt)
+            stop = over_budget(self.led.budget, phase, progress, prompt) or self._over_limit()
             if stop is not None:
                 return stop
             if fresh:
@@ -154,6 +155,15 @@ class AgentConversation:
         if call > progress.calls:
             self._charge(call, stored)
         return stored
+
+    def _over_limit(self) -> Stop | None:
+        """Return why a limit of the person does not allow a call of the agent, or None."""
+        if self.limits is None:
+            return None
+        refusal = self.limits.refusal(self.led.session.session_id, self.agent)
+        if refusal is None:
+            return None
+        return Stop(reason=f"{refusal}, then resume", cause=StopCause.BUDGET)
 
     def _answer(
         self,
@@ -196,6 +206,8 @@ class AgentConversation:
                 answered = self._answered(outcome.value, tokens=tokens, duration_s=duration_s)
             if isinstance(answered, StoredAnswer):
                 measure_usage(span, answered.usage)
+                if self.limits is not None:  # even if it has to be called again: it was paid for
+                    self.limits.charge(request.session_id, self.agent, answered.usage)
             return answered
 
     def _answered(self, answer: AgentAnswer, *, tokens: int, duration_s: float) -> StoredAnswer:

@@ -11,6 +11,9 @@ from typing import Final
 
 from attrs import frozen
 
+from ....agents.ledger import AMOUNTS, SCOPE_NAMES, Payer, amount_of, extend_limit
+from ....base.settings.spending import SCOPES
+from ....harness.domain.history_events import dollars
 from ....harness.errors import SessionNotFound
 from ....harness.services.session_recording import despite_conflicts
 from ....harness.session_manager import SessionManager
@@ -39,7 +42,7 @@ class ActionDone:
     go: str | None = None
 
 
-Act = Callable[[SessionManager, Form], ActionDone]
+Act = Callable[[SessionManager, Form, Payer], ActionDone]
 
 
 def act_on_session(services: UiServices, form: Form, *, session_id: str, name: str) -> ActionDone:
@@ -58,24 +61,34 @@ def act_on_session(services: UiServices, form: Form, *, session_id: str, name: s
     if name in _OF_OWN:
         require_own(services.store, session_id)
     return despite_conflicts(
-        lambda: act(manager, form), again=lambda: manager.reload() is not None, attempts=_ATTEMPTS
+        lambda: act(manager, form, services.payer(session_id)),
+        again=lambda: manager.reload() is not None,
+        attempts=_ATTEMPTS,
     )
 
 
-def _pause(manager: SessionManager, form: Form) -> ActionDone:
+def _pause(manager: SessionManager, form: Form, _: Payer) -> ActionDone:
     manager.pause(text_in(form, "reason"))
     return ActionDone(say="The session is paused. Its worker stops at its next save.")
 
 
-def _abort(manager: SessionManager, form: Form) -> ActionDone:
+def _abort(manager: SessionManager, form: Form, _: Payer) -> ActionDone:
     manager.abort(text_in(form, "reason"))
     return ActionDone(say="The session is aborted, for good.")
 
 
-def _extend(manager: SessionManager, form: Form) -> ActionDone:
-    tokens = count_in(form, "tokens", what="Tokens")
-    manager.extend_budget(tokens)
-    return ActionDone(say=f"{tokens:,} more tokens are allotted.")
+def _extend(manager: SessionManager, form: Form, payer: Payer) -> ActionDone:
+    """Allot more tokens to the session, or extend one of the person's limits."""
+    more, scope = amount_of(text_in(form, "more") or ""), text_in(form, "of") or SCOPES[0]
+    refused = None if more is not None else f"write {AMOUNTS}"
+    if more is not None and more.tokens and scope == SCOPES[0]:
+        manager.extend_budget(more.tokens)
+    elif more is not None:
+        refused = extend_limit(scope, payer, more)
+    if more is None or refused is not None:
+        raise InvalidForm({"more": f"How much more: {refused}"})
+    said = f"{more.tokens:,} tokens" if more.tokens else dollars(more.micro_usd)
+    return ActionDone(say=f"{said} more may be spent for {SCOPE_NAMES[scope]}.")
 
 
 def _checkpoint(form: Form) -> str:
@@ -85,12 +98,12 @@ def _checkpoint(form: Form) -> str:
     return checkpoint
 
 
-def _rewind(manager: SessionManager, form: Form) -> ActionDone:
+def _rewind(manager: SessionManager, form: Form, _: Payer) -> ActionDone:
     target = manager.rewind(_checkpoint(form))
     return ActionDone(say=f"The session is back at checkpoint {target.number}.")
 
 
-def _fork(manager: SessionManager, form: Form) -> ActionDone:
+def _fork(manager: SessionManager, form: Form, _: Payer) -> ActionDone:
     given = text_in(form, "tokens") is not None
     budget = count_in(form, "tokens", what="Tokens") if given else None
     fork = manager.fork(_checkpoint(form), token_budget=budget)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from functools import partial
 from xml.etree.ElementTree import Element
 
+from ....agents.ledger import AMOUNTS, SCOPE_NAMES, Standing
+from ....base.settings.spending import SCOPES
 from ....harness import SessionContext, SessionState
+from ....harness.domain.history_events import BUDGET_CAUSE, SessionPaused
 from ....harness.errors import SessionNotFound
+from ....harness.steps.step_views import words_to_go_on
 from ....harness.views.checkpoints import CheckpointEntry
 from ...pages.html import Child, element
 from ...pages.parts import Actions
@@ -16,7 +22,7 @@ from ...pages.values.session_view import view_of
 from ..live import QUESTIONS, session_topic
 from ..services import UiServices
 from ..view import View
-from .controls import Form, dialog, labelled, opener
+from .controls import Form, dialog, labelled, opener, select
 from .question_forms import question_card
 
 
@@ -45,7 +51,10 @@ def session_view(services: UiServices, _: Form, session_id: str) -> View:
         element("div", contents(sections), id="contents"),
         element("div", sections, id="sections", class_="sections", data_keyed=True),
     )
-    dialogs = [] if services.read_only else [element("div", _dialogs(session), id="dialogs")]
+    dialogs = []
+    if not services.read_only:
+        asked = _dialogs(session, services.limits_of(session))
+        dialogs = [element("div", asked, id="dialogs")]
     title = session.title or session.goal or session_id
     return View(
         title=title.strip().split("\n")[0][:80],
@@ -64,18 +73,28 @@ def _needs(services: UiServices, session: SessionContext) -> list[Element]:
     session_id, store = session.session_id, services.store
     asked = services.questions_of(session_id)
     found = [question_card(services, one, linked=False) for one in asked]
-    verb = "resume"
+    line = f"resume {session_id}"
     if not store.is_own(session_id):
-        verb = "session adopt"
+        line = f"session adopt {session_id}"
         text = "It is not adopted: it came with a clone, a copy or an archive. To make it yours: "
     elif store.is_interrupted(session_id, session.state):
         text = "Its run was cut off. What was saved is kept; to go on: "
+        line = shlex.join(words_to_go_on(store, session_id))
     elif session.state is SessionState.PAUSED and not found:
-        text = "It is paused. To go on: "
+        text = f"It is paused{_spent_of(session)}. To go on: "
     else:
         return found
-    command = element("code", f"{services.places.command} {verb} {session_id}")
+    command = element("code", f"{services.places.command} {line}")
     return [*found, element("p", text, command, id="needs", class_="notice")]
+
+
+def _spent_of(session: SessionContext) -> str:
+    """Return which budget or limit a paused session was stopped by; empty without one."""
+    events = (one for one in reversed(session.history) if isinstance(one.event, SessionPaused))
+    last = next(events, None)
+    if last is None or getattr(last.event, "cause", None) != BUDGET_CAUSE:
+        return ""
+    return f": {last.details}. Extend it first"
 
 
 # ------------------------------------------------------------------------------------ actions
@@ -124,7 +143,7 @@ def _checkpoint_buttons(session: SessionContext, one: CheckpointEntry) -> Child:
     return element("div", buttons, class_="small buttons")
 
 
-def _dialogs(session: SessionContext) -> list[Element]:
+def _dialogs(session: SessionContext, limits: Sequence[Standing]) -> list[Element]:
     def asks(
         action: str, title: str, text: str, *fields: Element, does: str, grave: bool = False
     ) -> Element:
@@ -161,8 +180,9 @@ def _dialogs(session: SessionContext) -> list[Element]:
         asks(
             "extend",
             "Extend the budget",
-            "What was spent stays spent.",
-            _tokens("Tokens more", required=True),
+            "; ".join(["What was spent stays spent", *map(str, limits)]) + ".",
+            labelled(f"How much more: {AMOUNTS}", "input", type="text", name="more", required=True),
+            *_scopes(limits),
             does="Extend",
         ),
         asks(
@@ -175,6 +195,14 @@ def _dialogs(session: SessionContext) -> list[Element]:
             grave=True,
         ),
     ]
+
+
+def _scopes(limits: Sequence[Standing]) -> list[Element]:
+    """Return the choice of what to extend; empty if that is the session alone."""
+    names = [one for one in SCOPES[1:] if one in {limit.scope for limit in limits}]
+    options = [(one, SCOPE_NAMES[one]) for one in (SCOPES[0], *names)]
+    field = select("of", options, SCOPES[0], id_="extend-of")
+    return [element("label", "For", field, class_="field")] if names else []
 
 
 def _reason() -> Element:

@@ -164,6 +164,15 @@ create table agentforge.pack_space (
     name text not null default substr(replace(gen_random_uuid()::text, '-', ''), 1, 16)
 );
 
+-- The packs of work trees, which are small, where no object store has them. A pack is read in pieces,
+-- and is packed already.
+create table agentforge.pack_objects (
+    key text collate "C" primary key,
+    content bytea not null,
+    stored_at timestamptz not null default now()
+);
+alter table agentforge.pack_objects alter column content set storage external;
+
 create table agentforge.session_places (
     session_id text primary key references agentforge.sessions (id) on delete cascade,
     place text not null,
@@ -502,6 +511,8 @@ create function agentforge.remove_session(session text, line jsonb) returns void
 language sql volatile set search_path = agentforge, pg_temp as $$
     delete from questions where agent_session = session;
     delete from procrastinate_jobs where queueing_lock = session and status = 'todo';
+    delete from pack_objects using pack_space
+        where starts_with(key, name || '/' || session || '/');
     delete from sessions where id = session;
     insert into removals (session_id, line) values (session, line);
 $$;

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .....agents.ledger import Payer, day_of, opened, standings
+from .....agents.ledger import (
+    AMOUNTS,
+    Payer,
+    amount_of,
+    day_of,
+    extend_limit,
+    opened,
+    standings,
+)
 from .....base.settings.spending import Amount, read_spending
 from .....harness.domain.history_events import dollars
 from ...context import Cli
@@ -18,8 +25,6 @@ from ...output.documents import state_document
 
 if TYPE_CHECKING:
     from .....agents.ledger import Standing
-
-_AMOUNT: Final = re.compile(r"(?i)([0-9]{1,19})(k|m)?|\$?([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(?:usd)?")
 
 
 class LimitScope(Enum):
@@ -37,17 +42,9 @@ def parse_amount(text: str) -> Amount:
     Raises:
         typer.BadParameter: The text is neither, or 0.
     """
-    said = str(text).strip()
-    found = _AMOUNT.fullmatch(said)
-    amount = Amount()
-    if found is not None and found[1]:
-        amount = Amount(int(found[1]) * 1000 ** " km".index((found[2] or " ").lower()))
-    elif found is not None:
-        amount = Amount(micro_usd=round(float(found[3]) * 1_000_000))
-    if amount == Amount():
-        raise typer.BadParameter(
-            f"{said[:60]!r} is neither tokens, as 200000 or 200k, nor dollars, as 5usd or $2.50"
-        )
+    amount = amount_of(str(text))
+    if amount is None:
+        raise typer.BadParameter(f"{str(text).strip()[:60]!r} is not {AMOUNTS}")
     return amount
 
 
@@ -77,22 +74,19 @@ def budget(
         cli.change(named, lambda manager: manager.extend_budget(extend.tokens))
     if record is not None:
         cli.change(named, lambda manager: manager.record_tokens(record))
-    limits = read_spending().limits
+    if extend is not None and not (extend.tokens and of is LimitScope.SESSION):
+        refused = extend_limit(of.value, payer, extend)
+        if refused is not None:
+            raise misuse("--extend", refused)
     with opened(os.environ) as ledger:
-        if extend is not None and not (extend.tokens and of is LimitScope.SESSION):
-            unit = "tokens" if extend.tokens else "micro_usd"
-            if getattr(limits.get(of.value), unit, None) is None:
-                key = f"{of.value}_{'tokens' if extend.tokens else 'usd'}"
-                raise misuse("--extend", f"your configuration sets no limit {key} in [budget]")
-            ledger.extend(of.value, payer, extend)
-        spent = ledger.spent(payer)
-        limits = ledger.extended(limits, payer)
+        spent, runs = ledger.spent(payer), ledger.of_runs(payer)
+        limits = ledger.extended(read_spending().limits, payer)
     if session is not None:
         from .....agents.hooks.recording import session_cost
 
         manager, session = cli.load(named)
         used = session.token_budget.tokens_used
-        spent = {"session": Amount(used, session_cost(session)), **spent}
+        spent = {"session": Amount(used, session_cost(session) + runs.micro_usd), **spent}
     left = standings(limits, spent)
     payload: dict[str, Any] = {} if session is None else state_document(session, manager.store)
     payload["spending"] = [_document(scope, one, left) for scope, one in spent.items()]

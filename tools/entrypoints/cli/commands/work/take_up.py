@@ -34,10 +34,12 @@ from .....fleet import stores
 from .....harness.domain.history_events import AgentPrompted, AgentTurnEnded
 from .....harness.session_domain import SessionContext, SessionState
 from .....harness.views.conversations import Conversation, conversations
+from .....wiring.bootstrap import open_snapshots
 from .....workflows.agents.choice import is_in_repository_of
 from ...checks.agent_program_checks import session_prospect
 from ...context import BASE_VARIABLE, STORE_VARIABLE, Cli
 from ...options import misuse
+from ..session.bring_home import show_stat
 
 _COMMAND_MARKS: Final = ("/", "!", "@", "#", "$")
 """Beginnings of a prompt that mean something else than a text in one of the programs."""
@@ -229,13 +231,53 @@ def only_open(cli: Cli) -> str:
     return found[0]
 
 
-def take_up(cli: Cli, shortened: str, program: str | None) -> None:
+def _take_files_over(cli: Cli, session_id: str, root: Path, how: str | None) -> None:
+    """Bring the files that were worked on on another machine to a work tree, if the person says so.
+
+    Raises:
+        typer.BadParameter: They differ, and the person did not say what to do and can't be asked.
+        AgentForgeError: They can't be fetched or brought; the session can be taken up again.
+    """
+    snapshots = open_snapshots(cli.store(), cli.objects_url)
+    host = snapshots.worked_on_at(session_id)
+    if host is None:
+        return
+    manager, _ = cli.load(session_id, manager=cli.keeping_manager())
+    stored = [one for one in manager.checkpoints() if one.snapshot]
+    if not stored:
+        return
+    here = snapshots.arrive(session_id, root)
+    known = set(here.ids())
+    target = next((one for one in reversed(stored) if one.snapshot in known), None)
+    if target is not stored[-1]:
+        why = f" ({stored[-1].unkept})" if stored[-1].unkept else ""
+        cli.output.remark(f"The last files of {session_id} are only on {host}{why}.")
+    found = None if target is None else here.changes(here.tree_now(), target.snapshot or "")
+    if target is not None and found is not None and found.files:
+        cli.output.remark(
+            f"To the files of checkpoint {target.number}, from {host}, it is from here:"
+        )
+        show_stat(cli, found)
+        if how is None and not cli.output.can_ask():
+            raise misuse("--files", "say bring or leave: the files here are not the session's")
+        question = f"Shall {root} have these files, which you can undo? [b]ring, [l]eave"
+        if (how or cli.output.choose(question, "bl"))[0] == "b":
+            manager.bring(target.number)
+            undo = cli.command("session", "rewind", session_id)
+            cli.output.remark(f"The former files are a checkpoint; to return to them: {undo}")
+    snapshots.stay(session_id)
+
+
+def take_up(cli: Cli, shortened: str, program: str | None, files: str | None = None) -> None:
     """Become an agent program that works on a session; return only if that fails.
 
     Raises:
-        typer.BadParameter: No such program is supported, or JSON is asked for.
+        typer.BadParameter: No such program is supported, or JSON is asked for, or it was not said
+            what to do with the files of another machine.
         TakeUpRefused: The program can't be opened on it.
     """
+    if files not in {None, "bring", "leave"}:
+        raise misuse("--files", f"expected bring or leave, got {files!r}")
     if program is not None and program not in PIECES:
         raise misuse("--in", f"expected {', '.join(PIECES)}, got {program!r}")
     if cli.output.json:
@@ -261,6 +303,8 @@ def take_up(cli: Cli, shortened: str, program: str | None) -> None:
     place, _ = session_place(project, environment, stores)
     with closing(place):
         environment |= {} if str(place.base) == base else {BASE_VARIABLE: base}
+    if project.work_tree is not None:
+        _take_files_over(cli, session_id, project.work_tree, files)
     with project.locked(environment) as lock:
         lock.choose(project.branch(), session_id)
     if session.state is SessionState.PAUSED:
