@@ -367,7 +367,7 @@ def _is_stale(session: Session, log: _Log) -> bool:
     """Return whether a session has changed since it was read; one made by hand has no mark."""
     mark = session._storage_update_marker
     if mark is not None:
-        return mark != log.revision_with()
+        return bool(mark != log.revision_with())
     own = session.events[-1].id if session.events else None
     last = log.heads[-1][0].id if len(log.heads) > 1 else None
     return own != last
