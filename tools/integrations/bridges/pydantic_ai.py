@@ -43,15 +43,15 @@ try:
 except ModuleNotFoundError as error:
     raise ExtraMissing("this bridge", "an SDK", "pydantic-ai") from error
 
-StepOptions = Mapping[str, Any]
+StepSettings = Mapping[str, Any]
 """Options of `AsyncSession.step`: `retry`, `timeout`, `spend`, `budget`."""
-_NONE: Final[StepOptions] = {}
+_NONE: Final[StepSettings] = {}
 _METADATA: Final = "agentforge"
 _MOST_NAME_CHARS: Final = 200
 _NOT_IN_NAMES: Final = str.maketrans('/#"\\', "____")
 
 
-class Steps(Protocol):
+class SessionSteps(Protocol):
     """A durable session of an asynchronous program: `agentforge_sessions.AsyncSession`."""
 
     @property
@@ -68,7 +68,7 @@ class Steps(Protocol):
 class _Running(NamedTuple):
     """The session that agents run in, and the numbers of their runs."""
 
-    session: Steps
+    session: SessionSteps
     numbers: Iterator[int]
 
 
@@ -76,7 +76,7 @@ _running: Final[ContextVar[_Running | None]] = ContextVar("agentforge_agent_step
 
 
 @contextmanager
-def agent_steps(session: Steps) -> Iterator[None]:
+def agent_steps(session: SessionSteps) -> Iterator[None]:
     """Make what durable agents do within the block steps of a session.
 
     Agents that run at the same time may come to their steps in another order at the next start,
@@ -137,8 +137,8 @@ class SessionDurability(BaseDurabilityCapability[AgentDepsT]):
         name: str | None = None,
         models: Mapping[str, Model] | None = None,
         event_stream_handler: EventStreamHandler[AgentDepsT] | None = None,
-        model_steps: StepOptions = _NONE,
-        tool_steps: StepOptions = _NONE,
+        model_steps: StepSettings = _NONE,
+        tool_steps: StepSettings = _NONE,
     ) -> None:
         super().__init__(name=name, models=models, event_stream_handler=event_stream_handler)
         self._model_steps = model_steps
@@ -158,9 +158,9 @@ class SessionDurability(BaseDurabilityCapability[AgentDepsT]):
         """Return the id of a run's conversation: the same at each start."""
         return conversation_id_from_run_id(run_id) if self.in_durable_context else None
 
-    def get_durable_operation_backend(self) -> DurableOperationBackend[StepOptions]:
+    def get_durable_operation_backend(self) -> DurableOperationBackend[StepSettings]:
         """Return what runs an operation as a step."""
-        options = RoleBasedOperationConfig[StepOptions](
+        options = RoleBasedOperationConfig[StepSettings](
             model=self._model_steps,
             event=_NONE,
             capability=_NONE,
@@ -173,13 +173,13 @@ class SessionDurability(BaseDurabilityCapability[AgentDepsT]):
 
     def _options_of_tool(
         self, _: DurableOperationId, tool: object | None, __: str
-    ) -> StepOptions | Literal[False]:
+    ) -> StepSettings | Literal[False]:
         metadata = getattr(getattr(tool, "tool_def", None), "metadata", None) or {}
         own = metadata.get(_METADATA, _NONE)
         return False if own is False else {**self._tool_steps, **own}
 
 
-class _StepBackend(JournalCallableOperationBackend[StepOptions]):
+class _StepBackend(JournalCallableOperationBackend[StepSettings]):
     """Runs each operation as a step of the session of `agent_steps`."""
 
     async def execute(
@@ -189,7 +189,7 @@ class _StepBackend(JournalCallableOperationBackend[StepOptions]):
         name: str,
         body: Callable[[], Awaitable[object]],
         cache_key: tuple[object, ...],  # noqa: ARG002 (Pydantic AI's signature)
-        config: StepOptions,
+        config: StepSettings,
     ) -> object:
         """Run a body as a step; its name is part of what is recorded."""
         running = _running.get()
