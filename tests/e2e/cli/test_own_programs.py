@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from agentforge_sessions.harness import SessionState
+from agentforge_sessions.harness import SessionState, SessionStore
 from tests.e2e.cli.conftest import Installed
 
 PROGRAM: Final = """
@@ -164,3 +164,14 @@ def test_how_a_program_ends_is_an_exit_code(
     ended = agentforge("session", "run", *words)
     assert (ended.code, said in ended.err) == (code, True), ended.err
     assert ("To go on: agentforge session run reports:" in ended.err) is (code in {1, 10, 11})
+
+
+def test_the_session_is_where_the_command_line_says(agentforge: Installed, home: Path) -> None:
+    words = ("--base", "elsewhere", "session", "run", "reports:plain")
+    assert agentforge(*words, "text").code == 0
+    assert len(SessionStore(home / "elsewhere").list_sessions()) == 1
+    assert agentforge.store.list_sessions() == []
+    failed = agentforge(*words, "paper")
+    assert failed.err.endswith(
+        "To go on: agentforge --base elsewhere session run reports:plain paper\n"
+    )
