@@ -1253,6 +1253,7 @@ class SessionManager:
         may_show: Callable[[str], bool] = lambda _: True,
         work: WorkState = NOTHING_KNOWN,
         changed: str = "",
+        steps: Sequence[str] = (),
     ) -> str:
         """Return the text that primes the next worker; see `harness.briefing.brief`.
 
@@ -1263,6 +1264,7 @@ class SessionManager:
             may_show: Returns whether text from a program's conversations may be shown.
             work: The state of the work, from the agents' conversations.
             changed: The files changed since the session began, as `diff --stat` writes.
+            steps: The last steps of the program that leads the session, as lines.
 
         Raises:
             NoActiveSession: No session is current.
@@ -1278,6 +1280,7 @@ class SessionManager:
             may_show=may_show,
             work=work,
             changed=changed,
+            steps=steps,
         )
 
     # ------------------------------------------------------------------------------- all sessions

@@ -6,13 +6,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 START: Final = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
+MOST_SLEEPS: Final = 10_000
 
 
 class ManualClock:
     """A clock that moves when the test, or a program that sleeps, moves it.
 
     It is a `Clock` when called, and its methods take the place of those of `time`. Guarantees: no
-    method waits; a sleep moves the clock by exactly its seconds, to the microsecond.
+    method waits; a sleep moves the clock by exactly its seconds, to the microsecond. A program that
+    sleeps for what never comes ends with an `AssertionError` after 10,000 sleeps.
 
     Attributes:
         now: The present moment; may be set.
@@ -38,5 +40,10 @@ class ManualClock:
 
     def sleep(self, seconds: float) -> None:
         """Move the clock at once, in place of `time.sleep`."""
+        if len(self.pauses) == MOST_SLEEPS:
+            raise AssertionError(
+                f"{MOST_SLEEPS:,} sleeps: what the program waits for does not come; send it "
+                "before, or give the session patience_s"
+            )
         self.pauses.append(seconds)
         self.advance(seconds)

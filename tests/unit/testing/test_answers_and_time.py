@@ -79,6 +79,14 @@ def test_a_withdrawn_question_has_ended(answers: ScriptedAnswers) -> None:
     assert (reply.question_id, reply.outcome) == ("q-1", "abandoned")
 
 
+def test_a_wait_for_what_never_comes_ends() -> None:
+    clock = ManualClock()
+    for _ in range(10_000):
+        clock.sleep(1)
+    with pytest.raises(AssertionError, match="patience_s"):
+        clock.sleep(1)
+
+
 def test_a_sleep_moves_the_clock_by_itself_alone() -> None:
     clock = ManualClock()
     before, started = clock(), clock.monotonic()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ...harness.session_domain import SessionContext, SessionState
+from ...harness.session_layout import STEPS_KEY
 from ...harness.views.briefing import KnownRecord, brief, most_tokens
 from ...harness.views.session_head import UnreadableSession
 from ...harness.views.work_state import NOTHING_KNOWN
@@ -40,7 +41,14 @@ def known_work(
         work = work_state(sessions, session.session_id, session, may_show=may_show)
     except AgentForgeError:  # a briefing without it is better than none
         work = NOTHING_KNOWN
-    return {"work": work, "changed": changed_files(sessions, session.session_id)}
+    steps: list[str] = []
+    if STEPS_KEY in session.workflow_state and may_show(""):
+        from ...harness.steps.step_views import program_view
+
+        program = program_view(sessions, session)
+        steps = [] if program is None else program.lines()
+    changed = changed_files(sessions, session.session_id)
+    return {"work": work, "changed": changed, "steps": steps}
 
 
 def briefing_for(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -94,6 +95,9 @@ def _after(cli: Cli, last: SessionSummary) -> tuple[str, list[tuple[str, str]]]:
         words = f"{state.value}, and a question waits"
         steps = [(f"answer {waiting}", "Answer it."), look]
     elif store.is_interrupted(session_id, state):
+        from ...harness.steps.step_views import words_to_go_on
+
+        resume = (shlex.join(words_to_go_on(store, session_id)), "Go on with it.")
         words, steps = "interrupted", [resume, look]
     elif state is SessionState.PAUSED:
         steps = [resume, look]

@@ -30,6 +30,8 @@ TONES: Final[Mapping[str, Tone]] = {
     "answered": "good",
     "aborted": "bad",
     "failed": "bad",
+    "failing": "bad",
+    "ok": "good",
 }
 """Tones of states and outcomes by name; all others are plain."""
 

@@ -1,4 +1,4 @@
-"""Record sections: files, specification, questions, conversations, checkpoints, history."""
+"""Record sections: files, specification, questions, conversations, steps, checkpoints, history."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from .parts import (
     READ_ONLY,
     Actions,
     code,
+    facts,
     folded,
     left_out,
     muted,
@@ -177,6 +178,42 @@ def _conversation(one: Conversation) -> tuple[Child, ...]:
         one.compactions,
         (f"{one.tokens:,}", models, muted(one.cost, tag="div")),
         (", ".join(one.files[:_MAX_NAMED]), f" and {more:,} more" if more > 0 else None),
+    )
+
+
+# ------------------------------------------------------------------------- a program's steps
+
+
+def steps(view: SessionView) -> Element | None:
+    """Return the last steps of the program that leads the session; None without one."""
+    program = view.program
+    if program is None:
+        return None
+    head = ("Step", "Outcome", "Started", "Took", "Cost", "Attempts")
+    rows = (
+        (
+            element("code", one.step),
+            (state_badge(one.outcome), muted(one.error, tag="div") if one.error else None),
+            when(one.at),
+            muted("-") if one.took_s is None else duration(one.took_s),
+            one.cost,
+            one.attempts,
+        )
+        for one in program.steps
+    )
+    return section(
+        "steps",
+        "Steps",
+        facts(
+            (
+                ("Program", program.workflow),
+                ("Key", element("code", program.key)),
+                ("Recorded", f"{program.recorded:,}"),
+                ("Cost", program.cost or None),
+            )
+        ),
+        note(f"The steps can't be read: {program.problem}") if program.problem else None,
+        table("The last steps", head, rows, class_="figures"),
     )
 
 

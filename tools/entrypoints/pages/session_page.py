@@ -29,7 +29,7 @@ from .parts import (
     value_in_words,
     when,
 )
-from .record import checkpoints, conversations, files, history, questions, specification
+from .record import checkpoints, conversations, files, history, questions, specification, steps
 from .timeline import burn_down, timeline
 from .values.attempts import AttemptView
 from .values.material import PageSource
@@ -198,7 +198,8 @@ def _phase(name: str, attempts: Sequence[AttemptView], is_current: bool) -> tupl
 
 def briefing(view: SessionView) -> Element:
     """Return the briefing that the next worker reads first, folded."""
-    text = plain_text(brief(view.session), "Briefing")
+    lines = () if view.program is None else view.program.lines()
+    text = plain_text(brief(view.session, steps=lines), "Briefing")
     return section("briefing", "Briefing", folded("What the next worker reads first", text))
 
 
@@ -206,6 +207,7 @@ def session_sections(view: SessionView, actions: Actions = READ_ONLY) -> list[El
     """Return the sections of a session's page, in display order."""
     found = (
         overview(view),
+        steps(view),
         questions(view),
         timeline(view),
         burn_down(view),

@@ -13,7 +13,7 @@ only if it is one plain word.
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...base.errors import counted
@@ -122,6 +122,7 @@ def brief(
     may_show: Callable[[str], bool] = lambda _: True,
     work: WorkState = NOTHING_KNOWN,
     changed: str = "",
+    steps: Sequence[str] = (),
     known: KnownRecord | None = None,
 ) -> str:
     """Return the briefing of a session.
@@ -135,6 +136,7 @@ def brief(
             text that may come from those of any program: all text without a recorded origin.
         work: The state of the work, from the agents' conversations.
         changed: The files changed since the session began, one a line, as `diff --stat` writes.
+        steps: The last steps of the program that leads the session, one a line, all text quoted.
         known: What the reader knows already; it is left out, and so is the budget.
 
     Returns:
@@ -152,7 +154,7 @@ def brief(
         raise ValueError(f"max_tokens: {max_tokens} is less than 1")
     if not set(BRIEFING_PARTS).issuperset(shows):
         raise ValueError(f"shows: expected some of {', '.join(BRIEFING_PARTS)}, got {shows!r}")
-    lines = _lines(session, shows, may_show, work, changed, known)
+    lines = _lines(session, shows, may_show, work, changed, steps, known)
     if not lines:
         return ""
     fence = fence_around(lines)
@@ -208,6 +210,7 @@ def _lines(
     may_show: Callable[[str], bool],
     work: WorkState,
     changed: str,
+    steps: Sequence[str],
     known: KnownRecord | None,
 ) -> list[str]:
     """Return all lines of the record, the most important first."""
@@ -251,6 +254,7 @@ def _lines(
             "Waiting for a person's answer",
             map(_question_line, open_questions(session) if may_show("") else []),
         ),
+        ("Steps of the program, newest first", steps),
         (
             "Done and decided, in the agent's own words, newest first",
             (_entry_line(one, may_show, limit=_limit_of(one)) for one in said),

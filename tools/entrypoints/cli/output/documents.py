@@ -78,10 +78,19 @@ def session_document(
         "unlike_its_digest": session.unlike_its_digest,
         "workspace": store.workspace_path(session.session_id),
         "time_s": _time_document(session),
+        **program_document(session, store),
         **_conversations_document(session),
         "artifacts": [artifact_document(one) for one in session.artifacts],
         "history": [entry_document(index, one) for index, one in enumerate(session.history)],
     }
+
+
+def program_document(session: harness.SessionContext, store: LocalSessions) -> dict[str, Any]:
+    """Describe the program that leads a session, with its last steps; empty without one."""
+    from ....harness.steps.step_views import program_view
+
+    program = program_view(store, session)
+    return {} if program is None else {"program": program.document()}
 
 
 def _conversations_document(session: harness.SessionContext) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from .text import (
 )
 
 if TYPE_CHECKING:
+    from ....harness.steps.step_views import ProgramView
     from ....questions import UnreadableQuestion
 
 STATE_STYLES: Final = {
@@ -44,7 +45,7 @@ STATE_STYLES: Final = {
         ("bold cyan", ("active", "running")),
         ("bold yellow", ("paused", "stopped", "interrupted", "warn")),
         ("bold green", ("completed", "succeeded", "ok")),
-        ("bold red", ("aborted", "failed", "unreadable", "fail")),
+        ("bold red", ("aborted", "failed", "failing", "unreadable", "fail")),
         ("dim", ("pending",)),
     )
     for state in states
@@ -211,6 +212,7 @@ def session_view(
     interrupted: str | None = None,
     adopt: str | None = None,
     children: Sequence[str] = (),
+    program: ProgramView | None = None,
 ) -> list[RenderableType]:
     """Return the view of a session: its state, budget, phases, files and last entries.
 
@@ -222,6 +224,7 @@ def session_view(
         interrupted: The command that continues it, if it is active without a worker.
         adopt: The command that makes it this person's, if it is not.
         children: The sessions that were created from it.
+        program: The program that leads it.
     """
     attempt = f", attempt {session.attempt_number}" if session.current_phase else ""
     age = age_text((now - session.updated_at).total_seconds())
@@ -247,6 +250,8 @@ def session_view(
     rows = phase_rows(session)
     if rows:
         parts += [Text(), phase_table(rows)]
+    if program is not None:
+        parts += _program_parts(program)
     talks = conversations(session.history)
     if talks:
         parts += [_title("Conversations", len(talks), len(talks)), conversation_table(talks)]
@@ -259,6 +264,35 @@ def session_view(
         parts += [_title("History", len(entries), len(session.history))]
         parts += [entry_line(entry) for entry in entries]
     return parts
+
+
+def _program_parts(program: ProgramView) -> list[RenderableType]:
+    parts: list[RenderableType] = [
+        Text(),
+        *fields(
+            program=program.workflow,
+            key=program.key,
+            spent=program.cost,
+            steps=program.problem and f"can't be read: {first_line(program.problem)}",
+        ),
+    ]
+    if program.steps:
+        figures = ("TOOK", "COST", "ATTEMPTS")
+        rows = (
+            (
+                one.step,
+                state_text(one.outcome),
+                "" if one.took_s is None else duration_text(one.took_s),
+                one.cost,
+                one.attempts if one.attempts > 1 else "",
+                moment_text(one.at),
+            )
+            for one in program.steps
+        )
+        parts.append(_title("Steps", len(program.steps), max(program.recorded, len(program.steps))))
+        parts.append(table("STEP", "OUTCOME", *figures, "STARTED", rows=rows, right=figures))
+    failed = (one for one in program.steps if one.error is not None)
+    return [*parts, *(words(f"{one.step}: {one.error}", "red") for one in failed)]
 
 
 def labels_lines(session: harness.SessionContext, *, children: Sequence[str] = ()) -> list[Text]:

@@ -138,12 +138,20 @@ def go_on(
         act: Continues a session by its id.
 
     Raises:
-        typer.BadParameter: An agent is named but the session runs scripts.
+        typer.BadParameter: An agent is named but the session runs scripts, or a program leads it.
     """
+    from ....harness.steps.step_views import words_to_go_on
     from ....wiring.bootstrap import isolation_of
     from ....workflows.job import AgentWork, is_agent_session
 
     session_id = cli.own_id(shortened)
+    words = words_to_go_on(cli.store(), session_id)
+    if words[0] != "resume":
+        raise misuse(
+            "ID",
+            f"a program leads session {session_id}; start it again: {cli.command(*words)}. Before "
+            "that, `agentforge session rewind ID STEP` has a failed step run again",
+        )
     if is_agent_session(cli.store(), session_id):
         work = AgentWork.of_session(cli.store(), session_id)
         cli = cli.without_jail(said=other.no_jail)

@@ -21,6 +21,7 @@ from ....base.question import Option, Question
 from ....harness import SessionContext
 from ....harness.domain.history_events import InputsPlaced
 from ....harness.session_ports import SessionRepository
+from ....harness.steps.step_views import ProgramView, program_view
 from ....harness.views.question_entries import questions_asked
 from ....harness.views.session_filter import SessionFilter
 from ....harness.views.session_head import SessionSummary
@@ -122,6 +123,7 @@ class SessionMaterial:
         specification: The specification that it works from, or None.
         offered: The answers that questions offered, by the question's text.
         children: The child sessions that changed last, as `PageSource.children` returns them.
+        program: The program that leads it, or None.
     """
 
     attempts: tuple[AttemptView, ...] = ()
@@ -129,6 +131,7 @@ class SessionMaterial:
     specification: Content | None = None
     offered: Mapping[str, tuple[Option, ...]] = field(factory=dict)
     children: tuple[SessionSummary, ...] = ()
+    program: ProgramView | None = None
 
 
 @frozen
@@ -167,6 +170,7 @@ class PageSource:
             contents=self._contents(files),
             specification=self._specification(),
             offered=options_by_prompt(self._questions(steps.values())),
+            program=program_view(self.sessions, self.session),
         )
 
     def children(self) -> tuple[SessionSummary, ...]:

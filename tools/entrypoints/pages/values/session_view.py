@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 
 from ....harness import SessionArtifact, SessionContext
 from ....harness.domain.history_events import BudgetExtended
+from ....harness.steps.step_views import ProgramView
 from ....harness.views.session_head import SessionSummary
 from ....workflows.run.progress import charges, extension_in
 from .asked_questions import QuestionView, asked_questions
@@ -59,6 +60,7 @@ class SessionView:
     Attributes:
         session: The session.
         children: Its child sessions, as far as they were read.
+        program: The program that leads it, or None.
         specification: The specification that it works from, or None.
         spans: How its time was spent.
         attempts: The attempts, oldest first.
@@ -69,6 +71,7 @@ class SessionView:
 
     session: SessionContext
     children: tuple[SessionSummary, ...]
+    program: ProgramView | None
     specification: Content | None
     spans: tuple[TimeSpan, ...]
     attempts: tuple[AttemptView, ...]
@@ -98,6 +101,7 @@ def view_of(
     return SessionView(
         session=session,
         children=material.children,
+        program=material.program,
         specification=material.specification,
         spans=spans,
         attempts=_timed(material.attempts, spans, is_over=session.state.is_terminal),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from functools import partial
 from xml.etree.ElementTree import Element
@@ -11,6 +12,7 @@ from ....base.settings.spending import SCOPES
 from ....harness import SessionContext, SessionState
 from ....harness.domain.history_events import BUDGET_CAUSE, SessionPaused
 from ....harness.errors import SessionNotFound
+from ....harness.steps.step_views import words_to_go_on
 from ....harness.views.checkpoints import CheckpointEntry
 from ...pages.html import Child, element
 from ...pages.parts import Actions
@@ -71,17 +73,18 @@ def _needs(services: UiServices, session: SessionContext) -> list[Element]:
     session_id, store = session.session_id, services.store
     asked = services.questions_of(session_id)
     found = [question_card(services, one, linked=False) for one in asked]
-    verb = "resume"
+    line = f"resume {session_id}"
     if not store.is_own(session_id):
-        verb = "session adopt"
+        line = f"session adopt {session_id}"
         text = "It is not adopted: it came with a clone, a copy or an archive. To make it yours: "
     elif store.is_interrupted(session_id, session.state):
         text = "Its run was cut off. What was saved is kept; to go on: "
+        line = shlex.join(words_to_go_on(store, session_id))
     elif session.state is SessionState.PAUSED and not found:
         text = f"It is paused{_spent_of(session)}. To go on: "
     else:
         return found
-    command = element("code", f"{services.places.command} {verb} {session_id}")
+    command = element("code", f"{services.places.command} {line}")
     return [*found, element("p", text, command, id="needs", class_="notice")]
 
 

@@ -19,6 +19,7 @@ from ...options import (
     SessionId,
     Tokens,
     Yes,
+    argument,
     flag,
     misuse,
     option,
@@ -126,6 +127,8 @@ def checkpoints(cli: Cli, session_id: SessionId) -> None:
 def rewind(
     cli: Cli,
     session_id: SessionId,
+    step: str | None = argument("STEP", default=None),
+    *,
     yes: Yes,
     to: str | None = option(
         "--to CHECKPOINT", f"Where to: {CHECKPOINT}; by default the last with other files."
@@ -138,11 +141,19 @@ def rewind(
     checkpoint before, so that you can go forward to it again. In an agent's session these are the
     files of your own folder.
 
+    With STEP, a program's session goes back to before that step, and keeps its files.
+
     Args:
+        step: A step of the program that leads the session, as draft#3, or draft for all of them.
         in_turn: Also while an agent's turn is under way: the one that asks, or an interrupted one.
     """
     from .....wiring.bootstrap import open_snapshots
 
+    if step is not None:
+        if to is not None or in_turn:
+            raise misuse("STEP", "is of a program's steps; leave out --to and --in-turn")
+        _rewind_steps(cli, cli.own_id(session_id), step, yes=yes)
+        return
     manager, session = _load(cli, cli.own_id(session_id))
     before = last_kept(session).snapshot
     if to is None:
@@ -181,6 +192,26 @@ def rewind(
     )
 
 
+def _rewind_steps(cli: Cli, session_id: str, step: str, *, yes: bool) -> None:
+    from .....harness.steps.branches import first_entry_of, rewind_before
+    from .....harness.steps.step_views import words_to_go_on
+
+    store = cli.store()
+    _, again = first_entry_of(store, session_id, step)
+    cli.output.ask(
+        f"Run {counted_of(again, 'step')} of session {session_id} again, {step} and what was "
+        "recorded after it?",
+        yes=yes,
+    )
+    again = rewind_before(store, session_id, step, clock=cli.outside.clock)
+    cli.output.outcome(
+        {"session_id": session_id, "step": step, "steps_again": again},
+        f"Session {session_id} is back before {step}: {counted_of(again, 'step')} run again. "
+        "What they cost stays spent; files are as they were.",
+        f"To go on: {cli.command(*words_to_go_on(store, session_id))}",
+    )
+
+
 def _last_other(manager: harness.SessionManager) -> str:
     """Return the last checkpoint in force whose files differ from the present ones."""
     found = [one for one in manager.checkpoints() if one.in_force and one.snapshot]
@@ -193,8 +224,11 @@ def _last_other(manager: harness.SessionManager) -> str:
 def fork(
     cli: Cli,
     session_id: SessionId,
+    step: str | None = argument("STEP", default=None),
+    *,
     budget: Tokens,
-    at: str = option("--at CHECKPOINT", f"Where to begin: {CHECKPOINT}.", ...),
+    at: str | None = option("--at CHECKPOINT", f"Where to begin: {CHECKPOINT}."),
+    key: str | None = option("--key KEY"),
     branch: str | None = option("--branch NAME"),
     folder: Path | None = option("--to DIR"),
 ) -> None:
@@ -204,10 +238,24 @@ def fork(
     agent's session go into a new work tree of your repository, on a new branch: agents that work
     there work in the new session.
 
+    With STEP, the new session of a program has what was recorded before that step.
+
     Args:
+        step: A step of the program that leads the session, as draft#3, or draft for all of them.
+        key: The key of a program's new session; the other's with a number after it by default.
         branch: The new branch, for an agent's session.
         folder: The new work tree; beside the other one, by default, with the branch in its name.
     """
+    if step is not None:
+        if at is not None or branch is not None or folder is not None:
+            raise misuse("STEP", "is of a program's steps; leave out --at, --branch and --to")
+        _fork_steps(cli, cli.own_id(session_id), step, key, budget)
+        return
+    if at is None or key is not None:
+        name, text = ("--key", "is of a program's steps; name one")
+        if at is None:
+            name, text = ("--at", "name a checkpoint, or a step of a program's session")
+        raise misuse(name, text)
     from .....agents.hooks.project_place import BRANCH, COMMIT
     from .....wiring.bootstrap import open_snapshots
 
@@ -238,6 +286,22 @@ def fork(
         },
         f"Session {forked.session_id} begins at {at} of {parent.session_id}.",
         next_step,
+    )
+
+
+def _fork_steps(cli: Cli, session_id: str, step: str, key: str | None, budget: int | None) -> None:
+    from .....harness.steps.branches import fork_before
+    from .....harness.steps.step_views import words_to_go_on
+
+    store = cli.store()
+    forked, program = fork_before(
+        store, session_id, step, key=key, token_budget=budget, clock=cli.outside.clock
+    )
+    cli.output.outcome(
+        {"session_id": forked.session_id, "parent_id": session_id, "key": program.key},
+        f"Session {forked.session_id} has what {session_id} recorded before {step}; its key is "
+        f"{program.key}.",
+        f"To go on: {cli.command(*words_to_go_on(store, forked.session_id))}",
     )
 
 

@@ -67,6 +67,7 @@ def _view(
     *,
     children: Sequence[str] = (),
 ) -> list[RenderableType]:
+    from .....harness.steps.step_views import program_view, words_to_go_on
     from ...output import render
 
     store, whole = manager.store, session.session_id
@@ -76,9 +77,10 @@ def _view(
         path=store.where_is(whole),
         workspace=store.workspace_path(whole),
         now=cli.outside.clock(),
-        interrupted=cli.command("resume", whole) if interrupted else None,
+        interrupted=cli.command(*words_to_go_on(store, whole)) if interrupted else None,
         adopt=None if store.is_own(whole) else cli.command("session", "adopt", whole),
         children=children,
+        program=program_view(store, session),
     )
 
 

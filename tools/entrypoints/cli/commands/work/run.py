@@ -14,6 +14,7 @@ from .....workflows.documents.workflow_document import document_kind, load_agent
 from ...context import Cli
 from ...on_demand import GroupWithDefault, new_group
 from ...options import SessionId, argument, complete_session_ids, flag, misuse, option
+from ...output.documents import state_document
 from ...running.agent_options import OtherAgent
 from ...running.run_session import go_on, start_scripts
 from ...signatures import given
@@ -183,12 +184,31 @@ def resume(
 
     if session_id is None:
         session_id = only_open(cli)
+    if program is None and _leads_a_program(cli, session_id):
+        return
     if program is not None or is_of_programs(cli, session_id):
         take_up(cli, session_id, program, files)
         return
     if files is not None:
         raise misuse("--files", "only the session of an agent program has files in your folder")
     go_on(cli, session_id, other, lambda runner, whole, agent: runner.resume(whole, agent))
+
+
+def _leads_a_program(cli: Cli, shortened: str) -> bool:
+    """Make a program's paused session active, and say how it goes on; False for any other."""
+    from .....harness.steps.step_views import is_of_program, words_to_go_on
+
+    session_id = cli.own_id(shortened)
+    manager, session = cli.load(session_id)
+    if not is_of_program(session):
+        return False
+    session = manager.resume(session_id)
+    cli.output.outcome(
+        state_document(session, manager.store),
+        f"Session {session_id} is {session.state.value}; a program leads it.",
+        f"To go on: {cli.command(*words_to_go_on(manager.store, session_id))}",
+    )
+    return True
 
 
 def retry(
