@@ -108,7 +108,7 @@ class SessionOpening:
                 self._stack = stack.pop_all()
         except BaseException:
             if part is not None:
-                part.not_begun()
+                part.not_opened()
             raise
         self._core = core
         return core

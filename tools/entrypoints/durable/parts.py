@@ -39,7 +39,7 @@ class PartOf(NamedTuple):
             spent = core.log.history.sums.spent
             self.parent.note(self.place, StepBody.of(core.session_id), spent)
 
-    def not_begun(self) -> None:
+    def not_opened(self) -> None:
         """Give back what was reserved for a part that could not be opened."""
         if self.place.path in self.parent.log.history.reserved:
             self.parent.log.charge(self.place.path, Amount())
