@@ -10,8 +10,9 @@ which an index is built, and a body, which is read on demand.
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-from ..base.files.log_frames import LogEntry
+from ..base import stream_entry
 
+StreamEntry = stream_entry.StreamEntry
 MAX_ENTRY_BYTES: Final = 256 << 20
 """Most bytes of a single append, heads and bodies."""
 
@@ -26,13 +27,6 @@ class NewEntry(NamedTuple):
 
     head: bytes
     body: bytes
-
-
-StreamEntry = LogEntry
-"""A stored entry. Its position is its store's own, and its check is 0 where the store has none.
-
-A later entry of a stream has a greater position, or the same if the body of this one is empty.
-"""
 
 
 class StreamMark(NamedTuple):

@@ -20,19 +20,23 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from ..stream_entry import StreamEntry
+
 MAGIC: Final = b"AFL1"
 END: Final = b"AFLE"
 _FIXED: Final = struct.Struct("<4sIIQI")
 _CHECKSUM: Final = struct.Struct("<I")
 _ROW: Final = struct.Struct("<IQI")
-_FIRST_ROW: Final = struct.Struct("<4sIIQIIIQI")
 _PLACE: Final = struct.Struct("<Q")
 HEADER_BYTES: Final = _FIXED.size + _CHECKSUM.size
 _TRAILER: Final = struct.Struct("<Q4s")
 TRAILER_BYTES: Final = _TRAILER.size
-
-_BLOCK_BYTES: Final = 1 << 16
-_SHORT_FRAME_BYTES: Final = 1 << 12
+_SINGLE: Final = struct.Struct("<4sIIQIIIQI")
+"""The header of a frame, and the row of its only entry."""
+_NEXT: Final = struct.Struct("<Q4s4sIIQIIIQI")
+"""The end of a frame, and of the next one what `_SINGLE` reads."""
+_WINDOW_BYTES: Final = (1 << 16) - TRAILER_BYTES
+"""How much of dense frames is read at once; after a large frame, its end is in memory, too."""
 
 Read = Callable[[int, int], bytes]
 """Returns `length` bytes from an offset on; fewer at the end."""
@@ -50,22 +54,6 @@ class LogMark(NamedTuple):
     end: int = 0
     checksum: int = 0
     last: int = -1
-
-
-class LogEntry(NamedTuple):
-    """An entry, as the index of its frame describes it.
-
-    Attributes:
-        position: The offset of its body.
-        size: The bytes of its body.
-        check: The checksum of its body.
-        head: Its head.
-    """
-
-    position: int
-    size: int
-    check: int
-    head: bytes
 
 
 class Rest(Enum):
@@ -87,7 +75,7 @@ class LogScan(NamedTuple):
         rest: What follows them.
     """
 
-    entries: list[LogEntry]
+    entries: list[StreamEntry]
     mark: LogMark
     rest: Rest
 
@@ -101,13 +89,13 @@ class LogTail(NamedTuple):
         whole: Whether no other entry precedes them.
     """
 
-    entries: list[LogEntry]
+    entries: list[StreamEntry]
     mark: LogMark
     whole: bool
 
 
 class _Frame(NamedTuple):
-    entries: list[LogEntry]
+    entries: list[StreamEntry]
     mark: LogMark
     previous: int
     whole: bool
@@ -181,18 +169,14 @@ def scan_log(read: Read, size: int, after: LogMark) -> LogScan:
         size: The file's size; later appends are ignored.
         after: Where to begin.
     """
-    entries: list[LogEntry] = []
+    entries: list[StreamEntry] = []
     before = mark = after
-    last: list[LogEntry] = []
+    last: list[StreamEntry] = []
     while mark.end < size:
-        if mark.end - before.end < _SHORT_FRAME_BYTES:
-            block = read(mark.end, min(_BLOCK_BYTES, size - mark.end))
-            found, marks = _short_frames(block, mark)
-            if found:
-                entries += found
-                last = found[-1:]
-                before, mark = marks
-                continue
+        found = _add_small(read(mark.end, min(_WINDOW_BYTES, size - mark.end)), mark, entries)
+        if found is not mark:
+            mark = found
+            continue
         frame = _frame_at(read, mark.end, size)
         if frame is None or frame.previous != mark.checksum:
             return LogScan(entries, mark, _rest(read, mark.end, size))
@@ -205,42 +189,52 @@ def scan_log(read: Read, size: int, after: LogMark) -> LogScan:
     return LogScan(entries, mark, Rest.NOTHING)
 
 
-def _short_frames(block: bytes, after: LogMark) -> tuple[list[LogEntry], tuple[LogMark, LogMark]]:
-    """Return the entries of the frames with one entry that a block begins with.
+def _add_small(window: bytes, mark: LogMark, entries: list[StreamEntry]) -> LogMark:
+    """Add the frames of one entry that begin a window, while there is more after them.
 
-    It ends before any other frame, a part of one and what is no frame.
+    Where a frame is not of this simple form, `_frame_at` decides what it is. The last frame of a
+    log never is: nothing follows it.
 
     Args:
-        block: Bytes of the log.
-        after: Their place.
+        window: What follows the mark.
+        mark: A valid mark.
+        entries: Takes the entries.
 
     Returns:
-        The entries, and the marks before and after the last of them.
+        The mark after them; the same object if there are none.
     """
-    entries: list[LogEntry] = []
-    before: tuple[int, int, int] = after
-    base, checksum, last = after
-    at, least = 0, len(block) - HEADER_BYTES - _ROW.size - TRAILER_BYTES
-    while at <= least:
-        found = _FIRST_ROW.unpack_from(block, at)
-        magic, count, index_bytes, payload, previous, own, head_bytes, body_bytes, check = found
-        start = at + HEADER_BYTES
-        end = start + payload
-        index = block[start : start + index_bytes]
-        if (
-            magic != MAGIC
-            or count != 1
-            or previous != checksum
-            or index_bytes != _ROW.size + head_bytes
-            or payload != index_bytes + body_bytes
-            or block[end : end + TRAILER_BYTES] != _TRAILER.pack(end + TRAILER_BYTES - at, END)
-            or own != _checksum(block[at : at + _FIXED.size], base + at, index)
+    if len(window) < _SINGLE.size:
+        return mark
+    # Names of this function alone are the quickest, and a log may have 100,000 frames.
+    add, new, kind, crc = entries.append, tuple.__new__, StreamEntry, crc32
+    of_place, of_next, row = _PLACE.pack, _NEXT.unpack_from, _ROW.size
+    fixed, header, around = _FIXED.size, HEADER_BYTES, HEADER_BYTES + TRAILER_BYTES
+    begin, before, last, at = mark.end, mark.checksum, -1, 0
+    most = len(window) - _NEXT.size
+    magic, count, index, size, previous, checksum, head, body, check = _SINGLE.unpack_from(window)
+    while (
+        magic == MAGIC
+        and count == 1
+        and previous == before
+        and index == row + head
+        and size == index + body
+        and at + header + size <= most
+    ):
+        end = at + header + index
+        if checksum != crc(
+            window[at + header : end], crc(window[at : at + fixed] + of_place(begin + at))
         ):
             break
-        entries.append(LogEntry(base + end - body_bytes, body_bytes, check, index[_ROW.size :]))
-        before = (base + at, checksum, last)
-        checksum, last, at = own, base + at, end + TRAILER_BYTES
-    return entries, (LogMark(*before), LogMark(base + at, checksum, last))
+        entry = new(kind, (begin + end, body, check, window[at + header + row : end]))
+        here, whole = checksum, around + size
+        length, word, magic, count, index, size, previous, checksum, head, body, check = of_next(
+            window, end + body
+        )
+        if length != whole or word != END:
+            break
+        add(entry)
+        before, last, at = here, at, at + whole
+    return mark if last < 0 else LogMark(begin + at, before, begin + last)
 
 
 def last_frames(read: Read, size: int, count: int) -> LogTail | None:
@@ -312,7 +306,7 @@ def _frame_at(read: Read, offset: int, size: int, most: int | None = None) -> _F
     )
 
 
-def _last_entries(index: bytes, count: int, end: int, wanted: int) -> list[LogEntry]:
+def _last_entries(index: bytes, count: int, end: int, wanted: int) -> list[StreamEntry]:
     """Return the last entries of a frame, given the ends of its index and bodies."""
     entries = []
     head_end, body_end = len(index), end
@@ -321,7 +315,7 @@ def _last_entries(index: bytes, count: int, end: int, wanted: int) -> list[LogEn
         head = index[head_end - head_bytes : head_end]
         head_end -= head_bytes
         body_end -= body_bytes
-        entries.append(LogEntry(body_end, body_bytes, checksum, head))
+        entries.append(StreamEntry(body_end, body_bytes, checksum, head))
     entries.reverse()
     return entries
 
