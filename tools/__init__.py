@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .base.release import __version__
     from .base.result import Failure, Success, attempt
     from .entrypoints.aio import AsyncSandbox, AsyncSessionManager, AsyncWorkflowRunner
+    from .entrypoints.durable import AsyncSession, Budget, Retry, Session, Spend, session
     from .harness import (
         HarnessError,
         PhaseResult,
@@ -44,6 +45,7 @@ else:
         __name__,
         {
             "entrypoints.aio": "AsyncSandbox AsyncSessionManager AsyncWorkflowRunner",
+            "entrypoints.durable": "AsyncSession Budget Retry Session Spend session",
             "wiring.bootstrap": "build_agent_runner build_manager build_runner",
             "base.errors": "AgentForgeError",
             "harness": "HarnessError PhaseResult SessionContext SessionManager SessionState "
@@ -63,8 +65,10 @@ __all__ = [
     "AgentForgeError",
     "AgentWork",
     "AsyncSandbox",
+    "AsyncSession",
     "AsyncSessionManager",
     "AsyncWorkflowRunner",
+    "Budget",
     "CommandAgent",
     "ExecutionPolicy",
     "Failure",
@@ -72,12 +76,15 @@ __all__ = [
     "PhaseResult",
     "QuestionSessions",
     "RetentionPolicy",
+    "Retry",
     "Sandbox",
     "SandboxResult",
+    "Session",
     "SessionContext",
     "SessionManager",
     "SessionState",
     "SessionStore",
+    "Spend",
     "Success",
     "__version__",
     "attempt",
@@ -88,4 +95,5 @@ __all__ = [
     "create_session_sandbox",
     "load_workflow",
     "prune_sessions",
+    "session",
 ]

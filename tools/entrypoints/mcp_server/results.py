@@ -54,7 +54,7 @@ class ToolResult(Values):
         raise NotImplementedError
 
 
-class Budget(Values):
+class TokensLeft(Values):
     """A token budget.
 
     Attributes:
@@ -86,7 +86,7 @@ class SessionStateResult(ToolResult):
     goal: str | None
     current_phase: str | None
     attempt_number: int
-    token_budget: Budget
+    token_budget: TokensLeft
     created_at: str
     updated_at: str
     completed_at: str | None

@@ -1,0 +1,40 @@
+"""A session that is a part of another one: its budget is the other's, its end a step there."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from ...base.settings.spending import Amount
+from .core import SessionCore
+from .options import Budget, StepOptions
+from .scopes import CallPlace, CallScope, Frame, StepAccount
+
+
+class PartOf(NamedTuple):
+    """The place of a session in the one that it is a part of.
+
+    Attributes:
+        parent: The other session.
+        place: The place of the call.
+        frame: The running step that called; None for the program itself.
+    """
+
+    parent: SessionCore
+    place: CallPlace
+    frame: Frame | None
+
+    def begin(self, budget: Budget) -> None:
+        """Reserve the part's budget, unless it has ended."""
+        parent, path = self.parent, self.place.path
+        if parent.recorded(self.place) is None:
+            parent.look()
+            frame = Frame(parent, path, CallScope(path), StepAccount(), "", None, self.frame)
+            tokens, usd = budget.limit
+            parent.reserve(frame, StepOptions(spend=Amount(tokens or 0, usd or 0)))
+
+    def ended(self, core: SessionCore) -> None:
+        """Charge what a finished part spent; one that is not finished still holds its budget."""
+        if core.finished and self.parent.log.history.record(self.place.path) is None:
+            body = json.dumps(core.session_id).encode()
+            self.parent.note(self.place, body=body, spent=core.log.history.sums.spent)
