@@ -11,9 +11,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Final
-
-from attrs import frozen
+from typing import IO, Final, NamedTuple
 
 from ...base.files import AtomicFileWriter
 from ..errors import GitFailed
@@ -25,8 +23,7 @@ _HERE: Final = "packs.here"
 """The file with the names of the packs whose objects the repository has, one per line."""
 
 
-@frozen
-class NewPack:
+class NewPack(NamedTuple):
     """A pack to import.
 
     Attributes:

@@ -15,11 +15,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Final
-
-from attrs import evolve, field, frozen
+from typing import IO, Final, NamedTuple
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import ErrorKind, reason_of
@@ -67,8 +66,7 @@ class SnapshotMissing(RepositoryError, kind=ErrorKind.NOT_FOUND):
     directory: Path
 
 
-@frozen
-class Snapshot:
+class Snapshot(NamedTuple):
     """A snapshot.
 
     Attributes:
@@ -93,8 +91,7 @@ class Snapshot:
         return WorkspaceState(self.tree, self.manifest)
 
 
-@frozen
-class PackWritten:
+class PackWritten(NamedTuple):
     """The content of a pack of snapshots.
 
     Attributes:
@@ -106,7 +103,7 @@ class PackWritten:
     base: str | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Snapshots:
     """The snapshots of one workspace.
 
@@ -117,8 +114,8 @@ class Snapshots:
     """
 
     repository: SnapshotRepository
-    clock: Clock = field(default=utc_now, kw_only=True, eq=False)
-    limits: ScanLimits = field(factory=ScanLimits, kw_only=True)
+    clock: Clock = field(default=utc_now, kw_only=True)
+    limits: ScanLimits = field(default_factory=ScanLimits, kw_only=True)
 
     # -------------------------------------------------------------------------------------- taking
 
@@ -558,7 +555,7 @@ class Snapshots:
 
     def at(self, repository: SnapshotRepository) -> Snapshots:
         """Return the snapshots of another workspace, with the same clock and limits."""
-        return evolve(self, repository=repository)
+        return Snapshots(repository, clock=self.clock, limits=self.limits)
 
 
 def _by_age(snapshot: Snapshot) -> tuple[datetime, str]:
