@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -723,10 +724,34 @@ def test_a_part_spends_of_its_session_and_runs_once(world: World) -> None:
 
 
 def test_a_part_that_its_session_can_not_pay_is_not_begun(world: World) -> None:
+    with world.start("other", key="k/x"):
+        pass
     with world.start(budget=100) as s:
         s.step("a", lambda: s.spend(60))
         with pytest.raises(BudgetReached), s.session("part", budget=50):
             raise AssertionError
+        with pytest.raises(ArgumentsDiffer), s.session("other", key="x", budget=40, inputs=1):
+            raise AssertionError
         with s.session("small", budget=40) as part, pytest.raises(BudgetReached):
             part.step("a", Paid(), spend=41)
-    assert len(world.opened().list_sessions()) == 2
+    assert len(world.opened().list_sessions()) == 3
+
+
+async def asynchronous(world: World, calls: list[str]) -> str:
+    async def work(name: str) -> str:
+        calls.append(name)
+        return name
+
+    async with world.start() as s:
+        first = await s.step("a", work, "a")
+        both = await s.map("m", work, ["b", "c"], concurrency=2)
+        await s.phase("last")
+        await s.finish("".join([first, *both]))
+        return str(s.result)
+
+
+def test_the_asynchronous_face_leads_in_threads_of_its_own(world: World) -> None:
+    calls: list[str] = []
+    assert [asyncio.run(asynchronous(world, calls)) for _ in range(2)] == ["abc", "abc"]
+    assert sorted(calls) == ["a", "b", "c"]
+    assert not any(map(world.opened().is_led, world.opened().list_sessions()))

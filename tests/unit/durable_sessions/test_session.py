@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -104,6 +105,65 @@ def test_a_cancelled_operation_ends_the_wait_for_a_function(start: Start) -> Non
     go_on.set()
 
 
+def test_a_function_whose_step_has_ended_starts_no_further_step(
+    start: Start, sessions: MemorySessions
+) -> None:
+    go_on, ended = threading.Event(), threading.Event()
+    paid: list[str] = []
+
+    def slow() -> None:
+        try:
+            go_on.wait(30)
+            s.step("inner", paid.append, "late")
+        except OperationCancelled:
+            ended.set()
+            raise
+
+    with start() as s:
+        with pytest.raises(StepTimeout):
+            s.step("a", slow, timeout=0.001)
+        go_on.set()
+        assert ended.wait(30)
+    assert (paid, steps_of(sessions, s.id)) == ([], [])
+
+
+def test_a_run_that_was_given_up_does_not_record_its_step_twice(
+    start: Start, sessions: MemorySessions
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    late: list[threading.Thread] = []
+    ends: list[type[BaseException]] = []
+
+    def slow() -> int:
+        begun.set()
+        go_on.wait(30)
+        s.spend(7)
+        return 1
+
+    def in_a_thread() -> None:
+        with pytest.raises(OperationCancelled) as cancelled:
+            s.step("inner", slow)
+        ends.append(cancelled.type)
+
+    def outer() -> int:
+        if late:
+            return s.step("inner", lambda: 2)
+        late.append(threading.Thread(target=copy_context().run, args=(in_a_thread,)))
+        late[0].start()
+        begun.wait(30)
+        raise KeyError("the first attempt")
+
+    with start(budget=100) as s:
+        assert s.step("a", outer, retry=2) == 2
+        go_on.set()
+        late[0].join(30)
+        assert s.budget.tokens == 93
+    assert ends == [OperationCancelled]
+    assert [one.path for one in steps_of(sessions, s.id)] == ["a#1/inner#1", "a#1"]
+    with start() as s:
+        assert s.step("a", outer) == 2
+
+
 # ------------------------------------------------------------------------------- results
 
 
@@ -163,6 +223,11 @@ def test_numbers_out_of_range_are_refused_before_the_call(
 def test_a_name_that_is_no_name_is_refused(start: Start, name: str) -> None:
     with start() as s, pytest.raises(InvalidStepName):
         s.step(name, pytest.fail, "it was called")
+
+
+def test_a_map_of_none_at_once_is_refused(start: Start) -> None:
+    with start() as s, pytest.raises(ValueError, match="concurrency"):
+        s.map("m", pytest.fail, ["it was called"], concurrency=0)
 
 
 def test_what_is_no_usage_is_not_charged(start: Start) -> None:

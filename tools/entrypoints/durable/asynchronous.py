@@ -17,6 +17,7 @@ from .face import SessionFace, kind_of_race, raced
 from .flows import Flow, Io, Pause, Run, called
 from .options import Budget, StepGiven, StepOptions
 from .scopes import entered
+from .steps import step
 from .thread_calls import Rounds, ThreadCall, all_failed
 
 R = TypeVar("R")
@@ -61,7 +62,7 @@ class AsyncSession(SessionFace):
         """Run a function once in the session's life; see `Session.step`."""
         [place] = self._places(name)
         how = self._options(name, function, options)
-        return self._driven(self._core.step(place, function, args, how))
+        return self._driven(step(self._core, place, function, args, how))
 
     @overload
     def map(
@@ -101,7 +102,7 @@ class AsyncSession(SessionFace):
         how = self._options(name, function, options)
 
         def run(number: int) -> Awaitable[Any]:
-            flow = self._core.step(places[number], function, (every[number],), how)
+            flow = step(self._core, places[number], function, (every[number],), how)
             return self._driven(flow)
 
         works = [partial(run, number) for number in range(len(every))]
@@ -129,7 +130,7 @@ class AsyncSession(SessionFace):
             runs = raced(self._core, functions)
             return await _first_result([_called(run) for run in runs], place.path)
 
-        return self._driven(self._core.step(place, racing, (), StepOptions(kind=kind)))
+        return self._driven(step(self._core, place, racing, (), StepOptions(kind=kind)))
 
     def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
         """Wait; see `Session.sleep`."""
@@ -248,7 +249,7 @@ async def _in_own_thread(work: Callable[[], T], name: str) -> T:
 
 async def _in_rounds(works: Sequence[Callable[[], Awaitable[T]]], concurrency: int) -> list[T]:
     """As `thread_calls.in_rounds`, in tasks; if this one is cancelled, they are."""
-    rounds: Rounds[Callable[[], Awaitable[T]], T] = Rounds(works)
+    rounds: Rounds[Callable[[], Awaitable[T]], T] = Rounds(works, concurrency)
 
     async def go_on() -> None:
         while (one := rounds.next()) is not None:

@@ -4,46 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from functools import partial
-from itertools import count
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ...base.cancellation import OperationCancelled
 from ...base.settings.spending import Amount, Limit
-from ...harness.errors import HarnessError, NoActiveSession, SessionNotFound
+from ...harness.errors import NoActiveSession, SessionNotFound
 from ...harness.session_domain import SessionContext, SessionState
-from ...harness.steps.codec import JSON, check_kind, decode, encode
+from ...harness.steps.codec import JSON, decode, encode
 from ...harness.steps.entries import StepRecord, name_in
 from ...harness.steps.errors import (
-    LeadLost,
-    ResultNotKept,
     SessionFinished,
     StepFailed,
-    StepTimeout,
 )
 from ...harness.steps.program_sessions import checkpoint
-from ...harness.steps.step_log import OWN, StepLog
+from ...harness.steps.step_log import StepLog
 from ...harness.steps.tail import included
-from .flows import Flow, Io, Pause, Run, bound
-from .options import SessionTerms, StepOptions
-from .scopes import CallPlace, CallScope, Frame, StepAccount, running_frame
-from .usage import usage_of
+from .flows import Flow, Io
+from .options import SessionTerms
+from .scopes import CallPlace, CallScope, running_frame
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ...harness.session_manager import SessionManager
     from ...harness.session_ports import LocalSessions
     from .limits import PersonLimits
 
-_FAILED: Final = "error"
 _CHECKPOINT_EVERY: Final = timedelta(seconds=1)
-_REASON_CHARS: Final = 500
-_NULL: Final = b"null"
-_NOTHING: Final = Amount()
 
 
 class LeadTerms(NamedTuple):
@@ -62,20 +51,32 @@ class LeadTerms(NamedTuple):
     wanted: SessionTerms
 
 
-class Attempt(NamedTuple):
-    """One attempt at a step.
+class StepBody(NamedTuple):
+    """What is recorded of a step's end: its result, or an exception.
 
     Attributes:
-        place: The step.
-        frame: The run of its function.
-        number: Which attempt, from 1.
-        started: When it started.
+        codec: The format.
+        data: The content.
     """
 
-    place: CallPlace
-    frame: Frame
-    number: int
-    started: datetime
+    codec: str
+    data: bytes
+
+    @classmethod
+    def of(cls, value: object) -> StepBody:
+        """Return a JSON value as a result."""
+        return cls(JSON, json.dumps(value).encode())
+
+    @classmethod
+    def failed(cls, kind: str, reason: str) -> StepBody:
+        """Return an exception."""
+        return cls(FAILED, json.dumps([kind, reason]).encode())
+
+
+FAILED: Final = "error"
+"""The codec of an exception."""
+NOTHING: Final = StepBody.of(None)
+_NO_AMOUNT: Final = Amount()
 
 
 class SessionCore:
@@ -87,6 +88,8 @@ class SessionCore:
         terms: On what terms it is led.
         root: The calls of the program itself.
         session: The session as it was last read.
+        workspace: Where its workspace is, or would be.
+        budget: The limits besides the session's own token budget.
         finished: Whether the program's result is recorded.
         parent: The session that it is a part of; None for none.
     """
@@ -107,7 +110,8 @@ class SessionCore:
         self.finished = log.history.finished is not None
         self.parent = parent
         self.lock = RLock()
-        self._budget = Limit(None, terms.wanted.budget.limit.micro_usd)
+        self.workspace = store.workspace_path(log.session_id)
+        self.budget = Limit(None, terms.wanted.budget.limit.micro_usd)
         self._parts: set[SessionCore] = set()
         self._mark: object = None
         self._written = terms.wanted.clock()
@@ -127,11 +131,6 @@ class SessionCore:
     def session_id(self) -> str:
         """Its id."""
         return self.log.session_id
-
-    @property
-    def workspace(self) -> Path:
-        """Where its workspace is, or would be."""
-        return self.store.workspace_path(self.session_id)
 
     def look(self) -> None:
         """Notice what other processes did to the session since the last look.
@@ -155,7 +154,7 @@ class SessionCore:
         """Return what is left of the session's budget; negative if more was spent."""
         session, sums = self.session, self.log.history.sums
         more = sums.spent.minus(included(session).spent)
-        usd = self._budget.micro_usd
+        usd = self.budget.micro_usd
         return Limit(
             session.token_budget.tokens_remaining - more.tokens,
             None if usd is None else usd - sums.micro_usd,
@@ -181,7 +180,8 @@ class SessionCore:
             self._written = self.clock()
         self.terms.limits.charge(self.spent_by_root())
 
-    def _write_if_due(self, spent: Amount) -> None:
+    def write_if_due(self, spent: Amount) -> None:
+        """Write the file, if it was not for a second, and the ledger of a person with limits."""
         if self.clock() - self._written >= _CHECKPOINT_EVERY:
             self.write()
         elif spent != Amount() and self.terms.limits.exist:
@@ -205,15 +205,25 @@ class SessionCore:
         with self.lock:
             if self._manager is None:
                 self._manager = self.terms.manager()
-            self._manager.open(self.session_id)
+                self._manager.open(self.session_id)
+            else:
+                self._manager.reload()
             yield self._manager
 
     # --------------------------------------------------------------------------- identity
 
     def scope(self) -> CallScope:
-        """Return the scope of a call that is made now."""
+        """Return the scope of a call that is made now.
+
+        Raises:
+            OperationCancelled: It is made by a function whose step has ended without it.
+        """
         frame = running_frame(self)
-        return self.root if frame is None else frame.scope
+        if frame is None:
+            return self.root
+        if not frame.account.is_open:
+            raise OperationCancelled
+        return frame.scope
 
     def recorded(self, place: CallPlace) -> StepRecord | None:
         """Return what is recorded at a place; None if it is still to be done.
@@ -236,165 +246,42 @@ class SessionCore:
             raise StepFailed(self.session_id, path=record.path, error_type=name, reason=reason)
         return decode(record.codec, body, kind, workspace=self.workspace, step=record.path)
 
-    # --------------------------------------------------------------------------- steps
-
-    def step(
-        self,
-        place: CallPlace,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        options: StepOptions,
-    ) -> Flow[Any]:
-        """Return the result of a step: the recorded one, or that of a run."""
-        record = self.recorded(place)
-        if record is not None:
-            return (yield from self.replayed(record, options.kind))
-        check_kind(options.kind, step=place.path)
-        outer = running_frame(self)
-        names = (self.root if outer is None else outer.scope).names
-        names |= {name_in(place.path)}
-        for number in count(1):
-            scope = CallScope(place.path, names)
-            frame = Frame(
-                self,
-                place.path,
-                scope,
-                StepAccount(),
-                self.key_of(place.path),
-                options.budget,
-                outer,
-            )
-            yield Io(self.look)
-            yield Io(partial(self.reserve, frame, options))
-            attempt = Attempt(place, frame, number, self.clock())
-            work = bound(function, args, frame.key)
-            try:
-                value = yield Run(work, frame, options.timeout_s, self.session_id)
-            except GeneratorExit:
-                raise
-            except BaseException as error:
-                yield Io(partial(self._record_failure, attempt, error, options))
-                if not self._again(attempt, error, options):
-                    raise
-                yield Pause(options.retry.wait_after(number))
-            else:
-                return (yield Io(partial(self._record_result, attempt, value, options)))
-        raise AssertionError
+    # --------------------------------------------------------------------------- records
 
     def key_of(self, path: str) -> str:
         """Return the idempotency key of a step: the same for all attempts, in all processes."""
         text = f"{self.session_id}/{path}".encode()
         return hashlib.sha256(text).hexdigest()[:32]
 
-    def reserve(self, frame: Frame, options: StepOptions) -> None:
-        """Reserve what a step may cost; one that names no cost is refused once all is overspent."""
-        bounds = [] if self._budget == Limit() else [(OWN, self._budget)]
-        within: Frame | None = frame
-        while within is not None:
-            if within.owner is self and within.budget is not None:
-                bounds.append((within.path, within.budget))
-            within = within.outer
-        amount = Amount() if options.spend is None else options.spend
-        if options.spend is not None or self._is_overspent(bounds):
-            held = self.log.history.held()
-            self.terms.limits.require(frame.path, self.spent_by_root(), held, amount)
-            self.log.reserve(frame.path, amount, limits=bounds)
+    def record(
+        self, place: CallPlace, body: StepBody, spent: Amount, started: datetime, attempts: int = 1
+    ) -> None:
+        """Record how a step ended, once.
 
-    def _is_overspent(self, bounds: Iterable[tuple[str, Limit]]) -> bool:
-        inside = self.log.history.inside
-        left = [*self.left()]
-        for path, limit in bounds:
-            if path != OWN:
-                used = inside.get(path, Amount())
-                pairs = zip(limit, used, strict=True)
-                left += [None if most is None else most - one for most, one in pairs]
-        return any(one is not None and one < 0 for one in left)
-
-    def _record_result(self, attempt: Attempt, value: object, options: StepOptions) -> object:
-        """Record a result and return it as it is read back, so that no run differs from another."""
-        path, kind = attempt.place.path, options.kind
-        spent = attempt.frame.account.close()
-        if spent is None:
-            usage = usage_of(value)
-            spent = Amount() if usage is None else usage.amount
-        try:
-            codec, body = encode(value, kind, workspace=self.workspace, step=path)
-            result = decode(codec, body, kind, workspace=self.workspace, step=path)
-        except ResultNotKept as error:
-            raise self._failed_for_good(attempt, error, spent) from error
-        self._record(attempt, codec, body, spent)
-        return result
-
-    def _record_failure(self, attempt: Attempt, error: BaseException, options: StepOptions) -> None:
-        """Record a failed attempt with its cost; raise if that is final."""
-        spent = attempt.frame.account.close() or Amount()
-        ours = _is_ours(error)
-        if isinstance(error, LeadLost):
-            return
-        if not ours and isinstance(error, options.final):
-            raise self._failed_for_good(attempt, error, spent) from error
-        path = attempt.place.path
-        if not ours or spent != Amount() or path in self.log.history.reserved:
-            name, reason = described(error)
-            text = f"{name}: {reason}"
-            self.log.attempt_failed(
-                path, attempt.place.call, error=text, spent=spent, started=attempt.started
+        Raises:
+            OperationCancelled: It is recorded: this is a run that nobody waits for any more.
+        """
+        took = self.clock() - started
+        with self.lock:
+            if self.log.history.record(place.path) is not None:
+                self.charge_late(place.path, spent)
+                raise OperationCancelled
+            self.log.record(
+                place.path,
+                place.call,
+                outcome="failed" if body.codec == FAILED else "ok",
+                codec=body.codec,
+                body=body.data,
+                spent=spent,
+                started=started,
+                took_us=max(took // timedelta(microseconds=1), 0),
+                attempts=attempts,
             )
-            self._write_if_due(spent)
+        self.write_if_due(spent)
 
-    def _failed_for_good(self, attempt: Attempt, error: BaseException, spent: Amount) -> StepFailed:
-        name, reason = described(error)
-        body = json.dumps([name, reason]).encode()
-        self._record(attempt, _FAILED, body, spent, outcome="failed")
-        path = attempt.place.path
-        return StepFailed(self.session_id, path=path, error_type=name, reason=reason)
-
-    def _record(
-        self, attempt: Attempt, codec: str, body: bytes, spent: Amount, outcome: str = "ok"
-    ) -> None:
-        took = self.clock() - attempt.started
-        self.log.record(
-            attempt.place.path,
-            attempt.place.call,
-            outcome=outcome,
-            codec=codec,
-            body=body,
-            spent=spent,
-            started=attempt.started,
-            took_us=max(took // timedelta(microseconds=1), 0),
-            attempts=attempt.number,
-        )
-        self._write_if_due(spent)
-
-    def _again(self, attempt: Attempt, error: BaseException, options: StepOptions) -> bool:
-        retry = options.retry
-        return (
-            not _is_ours(error)
-            and attempt.number < retry.attempts
-            and isinstance(error, Exception)
-            and isinstance(error, retry.on)
-        )
-
-    def note(
-        self,
-        place: CallPlace,
-        *,
-        body: bytes = _NULL,
-        spent: Amount = _NOTHING,
-        failed: bool = False,
-    ) -> None:
+    def note(self, place: CallPlace, body: StepBody = NOTHING, spent: Amount = _NO_AMOUNT) -> None:
         """Record a call that runs no function of the program."""
-        self.log.record(
-            place.path,
-            place.call,
-            outcome="failed" if failed else "ok",
-            codec=_FAILED if failed else JSON,
-            body=body,
-            spent=spent,
-            started=self.clock(),
-            took_us=0,
-        )
-        self._write_if_due(spent)
+        self.record(place, body, spent, self.clock())
 
     def number_of_wait(self, place: CallPlace) -> int:
         """Return how many waits of this name came before, so that each gets a signal of its own."""
@@ -438,16 +325,3 @@ class SessionCore:
         codec, number = finished
         body = self.log.body_at(number)
         return decode(codec, body, kind, workspace=self.workspace, step="the program")
-
-
-def _is_ours(error: BaseException) -> bool:
-    """Return whether an exception is about the session itself: neither retried nor recorded."""
-    return isinstance(error, HarnessError) and not isinstance(error, StepTimeout)
-
-
-def described(error: BaseException) -> tuple[str, str]:
-    """Return the qualified name of an exception's class, and its text."""
-    kind = type(error)
-    place = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    text = str(error)[:_REASON_CHARS].encode("utf-8", "backslashreplace").decode()
-    return f"{place}{kind.__qualname__}", text

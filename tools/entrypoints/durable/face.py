@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from html import escape
+from itertools import islice
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, Final, Union
 
 from ...base.settings.spending import Amount
+from ...harness.domain.history_events import dollars
 from ...harness.session_domain import SessionState
 from ...harness.steps.codec import result_kind
 from .core import SessionCore
@@ -16,6 +19,9 @@ from .flows import Run, bound
 from .options import Budget, StepGiven, StepOptions, micro_usd, step_options
 from .scopes import CallPlace, CallScope, running_frame
 from .usage import usage_of
+
+_SHOWN: Final = 50
+_COLUMNS: Final = ("step", "outcome", "tokens", "time", "attempts")
 
 
 class SessionFace:
@@ -108,9 +114,7 @@ class SessionFace:
             core.charge_late(frame.path, amount)
 
     def _repr_html_(self) -> str:
-        from .notebook import as_html
-
-        return as_html(self._core, self.state, self.budget)
+        return _as_html(self._core, self.state, self.budget)
 
     # --------------------------------------------------------------------------- for both faces
 
@@ -157,3 +161,29 @@ def _amount_of(usage: object, usd: float | None) -> Amount:
     if found is None:
         raise TypeError(f"spend: {type(usage).__name__} is no usage; give a number of tokens")
     return found.amount if given is None else found.amount._replace(micro_usd=given)
+
+
+def _as_html(core: SessionCore, state: SessionState, budget: Budget) -> str:
+    """Return a session as HTML; every text of it is escaped."""
+    history = core.log.history
+    total, spent = core.session.token_budget.total_budget, history.sums.spent
+    head = f"{core.session_id}: {state.value}, {budget.tokens:,} of {total:,} tokens left"
+    if spent.micro_usd:
+        head += f", {dollars(spent.micro_usd)} spent"
+    rows = [
+        (
+            one.path,
+            one.outcome,
+            f"{one.spent.tokens:,}",
+            f"{one.took_us / 1e6:.2f} s",
+            str(one.attempts),
+        )
+        for one in islice(history.records(), max(0, len(history) - _SHOWN), None)
+    ]
+    lines = ["<table>", f"<caption>{escape(head)}</caption>", _row("th", _COLUMNS)]
+    lines += [_row("td", row) for row in rows]
+    return "\n".join([*lines, "</table>"])
+
+
+def _row(tag: str, cells: tuple[str, ...]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape(one)}</{tag}>" for one in cells) + "</tr>"

@@ -94,10 +94,18 @@ def called(run: Run) -> Any:
 
 def bound(function: Callable[..., Any], args: tuple[Any, ...], key: str) -> Callable[[], Any]:
     """Return a function with its arguments, and with the idempotency key if it takes that."""
+    if _takes_key(function):
+        return partial(function, *args, **{_KEY: key})
+    return partial(function, *args)
+
+
+def _takes_key(function: Callable[..., Any]) -> bool:
+    code = getattr(function, "__code__", None)
+    if code is not None and not hasattr(function, "__wrapped__"):
+        first = code.co_argcount
+        return _KEY in code.co_varnames[first : first + code.co_kwonlyargcount]
     try:
         parameter = inspect.signature(function).parameters.get(_KEY)
     except (TypeError, ValueError):  # a builtin without one
-        parameter = None
-    if parameter is not None and parameter.kind is parameter.KEYWORD_ONLY:
-        return partial(function, *args, **{_KEY: key})
-    return partial(function, *args)
+        return False
+    return parameter is not None and parameter.kind is parameter.KEYWORD_ONLY

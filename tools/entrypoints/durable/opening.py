@@ -99,17 +99,23 @@ class SessionOpening:
         await in_thread(partial(self._close, error))
 
     def _open(self) -> SessionCore:
-        with ExitStack() as stack:
-            core = self._opened(stack)
-            self._stack = stack.pop_all()
+        part = self._part
+        if part is not None:
+            part.begin(self._wanted.budget)
+        try:
+            with ExitStack() as stack:
+                core = self._opened(stack)
+                self._stack = stack.pop_all()
+        except BaseException:
+            if part is not None:
+                part.not_opened()
+            raise
         self._core = core
         return core
 
     def _opened(self, stack: ExitStack) -> SessionCore:
-        wanted, part = self._wanted, self._part
-        if part is not None:
-            part.begin(wanted.budget)
-        parent = None if part is None else part.parent
+        wanted = self._wanted
+        parent = None if self._part is None else self._part.parent
         store = self._store(stack)
         key = wanted.workflow if wanted.key is None else wanted.key
         if not isinstance(key, str):
@@ -187,6 +193,12 @@ class SessionOpening:
                 if self._part is not None:
                     self._part.ended(core)
 
+    def within(self, store: LocalSessions, **options: Any) -> SessionOpening:
+        """Return it with other options, and in a store if the program names none."""
+        wanted = self._wanted
+        store_or = store if wanted.store is None else wanted.store
+        return SessionOpening(wanted._replace(store=store_or, **options), self._part)
+
     # ------------------------------------------------------------------------------ as a decorator
 
     @overload
@@ -203,10 +215,7 @@ class SessionOpening:
         """
         signature = inspect.signature(function)
         own = [*signature.parameters.values()][1:]
-        kind = self._wanted.returns
-        if kind is None:
-            kind = result_kind(function, step=self._wanted.workflow)
-        opening = partial(self._called, signature.replace(parameters=own), kind)
+        opening = partial(self._called, function, signature.replace(parameters=own))
         if inspect.iscoroutinefunction(function):
 
             @wraps(function)
@@ -228,17 +237,20 @@ class SessionOpening:
 
             call = call_here
         call.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        call.opening = opening  # type: ignore[attr-defined]
         return call
 
     def _called(
         self,
+        function: Callable[..., Any],
         signature: inspect.Signature,
-        kind: object | None,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> SessionOpening:
         """Return the session of a call: its key is that of the arguments, if none is given."""
-        wanted = self._wanted._replace(returns=kind)
+        wanted = self._wanted
+        if wanted.returns is None:
+            wanted = wanted._replace(returns=result_kind(function, step=wanted.workflow))
         arguments = signature.bind(*args, **kwargs)
         arguments.apply_defaults()
         inputs = dict(arguments.arguments)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
 
 from ...base.settings.spending import Amount
-from .core import SessionCore
-from .options import Budget, StepOptions
+from .core import SessionCore, StepBody
+from .options import Budget
 from .scopes import CallPlace, CallScope, Frame, StepAccount
+from .steps import reserve
 
 
 class PartOf(NamedTuple):
@@ -31,10 +31,15 @@ class PartOf(NamedTuple):
             parent.look()
             frame = Frame(parent, path, CallScope(path), StepAccount(), "", None, self.frame)
             tokens, usd = budget.limit
-            parent.reserve(frame, StepOptions(spend=Amount(tokens or 0, usd or 0)))
+            reserve(parent, frame, Amount(tokens or 0, usd or 0))
 
     def ended(self, core: SessionCore) -> None:
         """Charge what a finished part spent; one that is not finished still holds its budget."""
         if core.finished and self.parent.log.history.record(self.place.path) is None:
-            body = json.dumps(core.session_id).encode()
-            self.parent.note(self.place, body=body, spent=core.log.history.sums.spent)
+            spent = core.log.history.sums.spent
+            self.parent.note(self.place, StepBody.of(core.session_id), spent)
+
+    def not_opened(self) -> None:
+        """Give back what was reserved for a part that could not be opened."""
+        if self.place.path in self.parent.log.history.reserved:
+            self.parent.log.charge(self.place.path, Amount())

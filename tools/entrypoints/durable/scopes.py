@@ -69,24 +69,28 @@ class CallScope:
 
 
 class StepAccount:
-    """What the function of a step charged while its result was awaited. Usable from any thread."""
+    """What the function of a step charged while its result was awaited. Usable from any thread.
+
+    Attributes:
+        is_open: Whether it is still awaited.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._spent: Amount | None = None
-        self._is_open = True
+        self.is_open = True
 
     def charge(self, amount: Amount) -> bool:
         """Charge an amount; return False if the account is closed."""
         with self._lock:
-            if self._is_open:
+            if self.is_open:
                 self._spent = amount.plus(self._spent or Amount())
-            return self._is_open
+            return self.is_open
 
     def close(self) -> Amount | None:
         """Close the account and return what was charged; None if nothing ever was."""
         with self._lock:
-            self._is_open = False
+            self.is_open = False
             return self._spent
 
 

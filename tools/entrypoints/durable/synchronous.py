@@ -13,6 +13,7 @@ from . import waits
 from .face import SessionFace, kind_of_race, raced
 from .flows import Flow, called, drive
 from .options import Budget, StepGiven, StepOptions
+from .steps import step
 from .thread_calls import first_result, in_rounds
 
 R = TypeVar("R")
@@ -60,7 +61,7 @@ class Session(SessionFace):
         """
         [place] = self._places(name)
         how = self._options(name, function, options)
-        result: R = self._driven(self._core.step(place, function, args, how))
+        result: R = self._driven(step(self._core, place, function, args, how))
         return result
 
     def map(
@@ -83,7 +84,7 @@ class Session(SessionFace):
         how = self._options(name, function, options)
 
         def run(number: int) -> R:
-            flow = self._core.step(places[number], function, (every[number],), how)
+            flow = step(self._core, places[number], function, (every[number],), how)
             result: R = self._driven(flow)
             return result
 
@@ -106,7 +107,7 @@ class Session(SessionFace):
             first: R = first_result([partial(called, run) for run in runs], name=place.path)
             return first
 
-        flow = self._core.step(place, racing, (), StepOptions(kind=kind))
+        flow = step(self._core, place, racing, (), StepOptions(kind=kind))
         result: R = self._driven(flow)
         return result
 

@@ -96,7 +96,9 @@ def ends(works: Sequence[Callable[[], T]], *, name: str) -> Iterator[ThreadCall[
 class Rounds(Generic[W, T]):
     """The calls of a map, handed out in order until one fails."""
 
-    def __init__(self, works: Sequence[W]) -> None:
+    def __init__(self, works: Sequence[W], concurrency: int) -> None:
+        if concurrency < 1:
+            raise ValueError(f"concurrency: expected 1 or more, got {concurrency}")
         self._lock = threading.Lock()
         self._left = iter(enumerate(works))
         self._failed: dict[int, BaseException] = {}
@@ -132,7 +134,7 @@ def in_rounds(works: Sequence[Callable[[], T]], *, concurrency: int, name: str) 
     After a failure no further call is made; those that were started are awaited, since they may
     have cost something, and then the failure is raised.
     """
-    rounds: Rounds[Callable[[], T], T] = Rounds(works)
+    rounds: Rounds[Callable[[], T], T] = Rounds(works, concurrency)
 
     def go_on() -> None:
         while (one := rounds.next()) is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -15,7 +14,7 @@ from ...harness.errors import QuestionWaits
 from ...harness.steps.codec import JSON, decode
 from ...harness.steps.errors import StepFailed, StillWaiting
 from ...harness.views.question_entries import answers_in_words
-from .core import SessionCore
+from .core import SessionCore, StepBody
 from .flows import Flow, Io, Pause
 from .scopes import CallPlace
 
@@ -82,7 +81,7 @@ def wait_for(core: SessionCore, place: CallPlace, signal: str) -> Flow[object]:
         return core.log.body_at(numbers[number]) if len(numbers) > number else None
 
     body = yield from _awaited(core, sent, f"the signal {signal!r}")
-    yield Io(lambda: core.note(place, body=body))
+    yield Io(lambda: core.note(place, StepBody(JSON, body)))
     return decode(JSON, body, None, workspace=core.workspace, step=place.path)
 
 
@@ -111,11 +110,11 @@ def ask(core: SessionCore, place: CallPlace, question: Question) -> Flow[str]:
     reply = yield from _awaited(core, replied, f"the answer to {question.prompt!r}")
     words = answers_in_words(reply, 1)[0]
     if reply.outcome == "answered":
-        yield Io(lambda: core.note(place, body=json.dumps(words).encode()))
+        yield Io(lambda: core.note(place, StepBody.of(words)))
         return words
-    problem = [f"question {reply.outcome.replace('_', ' ')}", words]
-    yield Io(lambda: core.note(place, body=json.dumps(problem).encode(), failed=True))
-    raise StepFailed(core.session_id, path=place.path, error_type=problem[0], reason=problem[1])
+    ended = f"question {reply.outcome.replace('_', ' ')}"
+    yield Io(lambda: core.note(place, StepBody.failed(ended, words)))
+    raise StepFailed(core.session_id, path=place.path, error_type=ended, reason=words)
 
 
 def question(prompt: str, title: str | None, choices: Sequence[str] | None) -> Question:
