@@ -225,9 +225,11 @@ def load(place: Path) -> None:
     session_id = program_session_id(_NAME)
     store.load(session_id)
     began = time.process_time()
-    log = StepLog(store, session_id)
+    history = StepLog(store, session_id).history
+    found = history.record("work#1")
     took = time.process_time() - began
-    say(processor_s=took, steps=len(log.history))
+    assert found is not None
+    say(processor_s=took, steps=history.sums.recorded)
 
 
 def main() -> None:
