@@ -27,6 +27,8 @@ from agentforge_sessions.harness import SessionManager, SessionStore
 PROGRAM = "from agentforge_sessions.entrypoints.hook.main import main; main()"
 HOOK = (sys.executable, "-c", PROGRAM, "claude-code")
 NAME = "conversation"
+FILES = 50
+"""The files in the repository that the conversation is about."""
 
 
 class Conversation:
@@ -35,6 +37,9 @@ class Conversation:
     def __init__(self, folder: Path, entries: int) -> None:
         self.folder = folder / "project"
         (self.folder / ".agentforge").mkdir(parents=True)
+        subprocess.run(["git", "init", "-q", str(self.folder)], check=True)
+        for number in range(FILES):
+            (self.folder / f"file-{number}.py").write_text("made = True\n" * 50)
         store = SessionStore(self.folder / ".agentforge" / "sessions")
         manager = SessionManager(store)
         session = manager.create(token_budget=10**9, goal="Measure the hook")
@@ -95,7 +100,8 @@ class Conversation:
         return self.payload("PostToolUse", tool_name="Write", tool_input=given, tool_response={})
 
     def end_of_turn(self) -> bytes:
-        """End a turn."""
+        """End a turn in which a file was written."""
+        (self.folder / "made.py").write_text(f"made = {next(self._numbers)}\n")
         return self.payload("Stop", last_assistant_message="The step is done.")
 
 

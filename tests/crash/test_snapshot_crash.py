@@ -64,7 +64,7 @@ def test_session_and_snapshots_agree_after_a_kill_at_any_instant(tmp_path: Path)
 
 AT_EACH_CALL = """
 import os, pathlib, subprocess, sys
-from attrs import evolve
+from dataclasses import replace
 from agentforge_sessions.harness.session_layout import SNAPSHOTS
 from agentforge_sessions.repository.snapshots.snapshot_repository import SnapshotRepository
 from agentforge_sessions.repository.snapshots.snapshots import Snapshots
@@ -86,7 +86,7 @@ while died:
     if not child:
         left = iter(range(call, -1, -1))
         fs = FaultyFileSystem(before=lambda _: next(left) or os._exit(9))
-        Snapshots(evolve(repository, fs=fs)).take("killed")
+        Snapshots(replace(repository, fs=fs)).take("killed")
         os._exit(0)
     died = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     taken = snapshots.take("next")
@@ -117,7 +117,7 @@ def test_a_kill_before_any_call_of_a_snapshot_leaves_the_others_and_the_next_one
 
 REWIND_AT_EACH_CALL = """
 import os, pathlib, sys
-from attrs import evolve
+from dataclasses import replace
 from agentforge_sessions.agents.hooks.work_tree import WorkTree
 from agentforge_sessions.repository.snapshots.snapshots import Snapshots
 from tests.support.filesystem import FaultyFileSystem
@@ -154,7 +154,7 @@ while died:
         left = iter(range(call, -1, -1))
         fs = FaultyFileSystem(before=lambda _: next(left) or os._exit(9))
         snapshots = tree.snapshots()
-        Snapshots(evolve(snapshots.repository, fs=fs)).restore(old)
+        Snapshots(replace(snapshots.repository, fs=fs)).restore(old)
         os._exit(0)
     died = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     for name, text in files().items():

@@ -143,12 +143,12 @@ def test_the_pydantic_ai_example_goes_on_in_another_process(base: Path) -> None:
 def test_the_adk_example_goes_on_in_another_process(base: Path, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "adk"], check=True, timeout=300)
     python, examples = tmp_path / "adk" / "bin" / "python", ROOT / "examples" / "embedding"
-    install = [python, "-m", "pip", "install", "--quiet", "-r", examples / "adk-requirements.txt"]
-    subprocess.run([*install, ROOT], check=True, timeout=1500)
+    install = [python, "-m", "pip", "install", "--quiet", f"{ROOT}[google-adk]"]
+    subprocess.run(install, check=True, timeout=1500)
     said = []
     for words in ("My name is Ada.", "What is my name?"):
         done = subprocess.run(
-            [python, examples / "adk_session_service.py", words, "--base", base],
+            [python, examples / "adk_conversation.py", words, "--base", base],
             capture_output=True,
             text=True,
             check=True,

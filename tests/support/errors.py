@@ -11,10 +11,12 @@ import agentforge_sessions
 
 _NEVER_LEAVES_ITS_MODULE = {"gate_guest"}
 _NEEDS_AN_SDK = {
+    "agentforge_sessions.integrations.bridges.google_adk",
     "agentforge_sessions.integrations.bridges.langgraph",
     "agentforge_sessions.integrations.bridges.openai_agents",
+    "agentforge_sessions.integrations.bridges.pydantic_ai",
 }
-"""What takes seconds to load, and has no errors of its own."""
+"""What takes seconds to load, or is not installed, and has no errors of its own."""
 
 
 @functools.cache

@@ -104,12 +104,21 @@ class Fleet:
         sessions: Callable[[Path], LocalSessions] | None = None,
         cache_bytes: int = 1 << 40,
         many: int = 40,
+        most_beside: int = 1 << 40,
     ) -> Machine:
         """Return a worker on a machine; of the same name, on the same one."""
         fs = OsFileSystem() if fs is None else fs
         base = self.folder / name
         store = MemorySessions(base, self.shelf) if sessions is None else sessions(base)
-        packs = WorkspacePacks(self.index, self.objects, base, fs=fs, host=lambda: name, many=many)
+        packs = WorkspacePacks(
+            self.index,
+            self.objects,
+            base,
+            fs=fs,
+            host=lambda: name,
+            many=many,
+            most_beside=most_beside,
+        )
         snapshots = SessionSnapshots(
             store, fs=fs, clock=clock, packs=packs, cache_bytes=cache_bytes
         )

@@ -105,5 +105,10 @@ def test_no_text_around_a_secret_fails_or_is_lost(before: str, after: str, kind:
     assert found.secrets >= 1
 
 
+def test_a_letter_that_is_longer_when_small_shifts_nothing() -> None:
+    text = f"İİİİ {SECRETS['github']} İ password=hunter2x"
+    assert mask(text) == ("İİİİ [masked GitHub token] İ password=[masked secret]", 2)
+
+
 def test_what_a_briefing_quotes_is_masked() -> None:
     assert quoted(f"use {SECRETS['github']}, please") == "“use [masked GitHub token], please”"

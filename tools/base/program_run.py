@@ -10,9 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Final, Protocol
-
-from attrs import frozen
+from typing import Final, NamedTuple, Protocol
 
 from .cancellation import check_cancelled, current_token
 
@@ -26,8 +24,7 @@ _LOOK_S: Final = 0.01
 _PIECE: Final = 1 << 16
 
 
-@frozen
-class ProgramRun:
+class ProgramRun(NamedTuple):
     """The parameters of a run.
 
     Attributes:
@@ -59,8 +56,7 @@ class ProgramRun:
     mixed: bool = False
 
 
-@frozen
-class Ended:
+class Ended(NamedTuple):
     """How a run ended.
 
     Attributes:

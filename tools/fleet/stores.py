@@ -32,8 +32,8 @@ STORES: Final = Register(
 """What opens a store, by the scheme of its address: called with the address and with the sessions'
 directory on this machine (None: the default), it returns `LocalSessions`; no I/O yet."""
 
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-_PASSWORD: Final = re.compile(r"(://[^/@:]*):[^@/]*@")
+_SCHEME: Final = r"([A-Za-z][A-Za-z0-9+.-]+):"
+_IN_ADDRESS: Final = r"(://[^/@:]*):[^@/]*@"
 
 
 def is_database(store: str | None) -> bool:
@@ -43,13 +43,13 @@ def is_database(store: str | None) -> bool:
 
 def is_elsewhere(store: str | None) -> bool:
     """Return whether a store's address is something other than a folder of this machine."""
-    scheme = None if store is None else _SCHEME.match(store)
+    scheme = None if store is None else re.match(_SCHEME, store)
     return scheme is not None and scheme[1] != "file"
 
 
 def without_password(store: str) -> str:
     """Return a store's address in a form safe for a command line, without the user's password."""
-    return _PASSWORD.sub(r"\1@", store)
+    return re.sub(_IN_ADDRESS, r"\1@", store)
 
 
 def open_sessions(
@@ -70,7 +70,7 @@ def open_sessions(
         ExtraMissing: It is a database, and the packages for it are not installed.
     """
     base = sessions_directory(Path.cwd()) if base_path is None else Path(base_path)
-    scheme = None if store is None else _SCHEME.match(store)
+    scheme = None if store is None else re.match(_SCHEME, store)
     if scheme is None:
         return open_folder(base if store is None else store, base)
     found = STORES.find(scheme[1])

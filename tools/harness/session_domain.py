@@ -11,7 +11,7 @@ re-exported here. The module is long because a session is one entity with one se
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from ..base.clock import as_utc, utc_now
 from ..base.identifiers import next_session_id, session_id_at
@@ -45,7 +45,6 @@ from .domain.session_data import (
     Metadata,
     data_fault,
 )
-from .domain.session_description import Description, DescriptionChange, described_event
 from .domain.session_entries import ARTIFACT_TYPES, SessionArtifact, SessionHistory
 from .domain.session_fields import SESSION, as_json, field_faults, field_values
 from .domain.session_states import (
@@ -59,6 +58,9 @@ from .domain.session_states import (
 )
 from .domain.token_budget import DEFAULT_TOKEN_BUDGET, WARNING_PERCENT, BudgetState, TokenBudget
 from .session_layout import OWN_DATA_MINOR, SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from .domain.session_description import DescriptionChange
 
 __all__ = [
     "ARTIFACT_TYPES",
@@ -386,7 +388,7 @@ class SessionContext:
         return entry
 
     def describe(
-        self, change: DescriptionChange, *, now: datetime | None = None
+        self, change: "DescriptionChange", *, now: datetime | None = None
     ) -> SessionHistory | None:
         """Change the title, the tags and the metadata, and record it.
 
@@ -400,6 +402,8 @@ class SessionContext:
         Raises:
             InvalidSession: A value is invalid (every fault is listed); nothing was changed.
         """
+        from .domain.session_description import Description, described_event  # few calls do it
+
         check(data_fault("metadata", self.metadata))
         before = Description(self.title, self.tags, cast(Metadata, self.metadata))
         after, faults = change.of(before)

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 
 _STAGING: Final = f"{DISCARDED_PREFIX}new-"
 _CACHED_WRITERS: Final = 16
+_CACHED_LOGS: Final = 128
 
 _log = get_logger("agentforge.store")
 
@@ -113,6 +114,7 @@ class SessionStore(SessionReader):
         self._clock = clock
         self._own = own if own is not None else OwnSessions(self.base_path)
         self._streams: FileStreams | None = None
+        self._logs: dict[tuple[str, str], Path] = {}
         self._writers: OrderedDict[str, _SessionWriter] = OrderedDict()
         self._mutex = RLock()  # for the writers only; never held during disk I/O
 
@@ -660,7 +662,13 @@ class SessionStore(SessionReader):
         return self._streamed().bodies(self._log_of(session_id, stream), entries, mark)
 
     def _log_of(self, session_id: str, stream: str) -> Path:
-        return self._place(session_id)[0] / STREAMS / stream_file(stream)
+        path = self._logs.get((session_id, stream))
+        if path is None:
+            path = self._place(session_id)[0] / STREAMS / stream_file(stream)
+            if len(self._logs) >= _CACHED_LOGS:
+                self._logs.clear()
+            self._logs[session_id, stream] = path
+        return path
 
     def _streamed(self) -> FileStreams:
         if self._streams is None:

@@ -10,6 +10,9 @@ which an index is built, and a body, which is read on demand.
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
+from ..base import stream_entry
+
+StreamEntry = stream_entry.StreamEntry
 MAX_ENTRY_BYTES: Final = 256 << 20
 """Most bytes of a single append, heads and bodies."""
 
@@ -24,23 +27,6 @@ class NewEntry(NamedTuple):
 
     head: bytes
     body: bytes
-
-
-class StreamEntry(NamedTuple):
-    """A stored entry.
-
-    Attributes:
-        position: Its position; that of a later entry of the same stream is greater, or the same if
-            the body of this one is empty.
-        size: The body's length in bytes.
-        check: The store's check value for the body.
-        head: Its head.
-    """
-
-    position: int
-    size: int
-    check: int
-    head: bytes
 
 
 class StreamMark(NamedTuple):

@@ -36,8 +36,9 @@ from agentforge_sessions.fleet.objects import (
     open_objects,
 )
 from agentforge_sessions.fleet.objects.folder_store import FolderStore
+from agentforge_sessions.fleet.objects.objects import MOST_BESIDE_BYTES
 from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.packs import MAX_OBJECT_BYTES, PostgresObjects
+from agentforge_sessions.fleet.postgres.packs import PostgresObjects
 from tests.contract.conftest import database, fresh, migrated, server
 from tests.support.filesystem import FaultyFileSystem, every_call_from, nth_call
 from tests.support.object_stores import BUCKET, FaultyStore, credentials, s3_service
@@ -351,7 +352,7 @@ def test_a_folder_without_room_is_full_and_holds_nothing_of_the_object(
 def test_a_database_refuses_what_it_should_not_be_sent_at_once(database: Database) -> None:
     store = PostgresObjects(database)
     with pytest.raises(ObjectStoreRefused, match=r"67,108,865 bytes is more than 67,108,864"):
-        put(store, "a", bytes(MAX_OBJECT_BYTES + 1))
+        put(store, "a", bytes(MOST_BESIDE_BYTES + 1))
     assert list(store.list()) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,11 @@ from agentforge_sessions.fleet.postgres.packs import PostgresPacks
 from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.views.checkpoints import last_kept
+from agentforge_sessions.wiring.pruning import collect_packs
 from tests.e2e.test_take_up import TOOLS, Desk
 from tests.support.promptness import wait_until
 from tests.support.repositories import plain_git
+from tests.support.sessions import session_id as an_id
 from tests.support.terminals import run_in_terminal
 
 
@@ -131,9 +134,11 @@ def test_files_are_left_as_the_person_says_and_deleted_with_the_session(
     one.resumed(session_id, "--in", "opencode", "--files", "bring")
     assert one.files() == {"a": "one\n", "b": "two\n"}
 
-    assert len(list(PostgresPacks(database).objects.list())) > 1
+    objects = PostgresPacks(database).objects
+    stored = {each.key for each in objects.list()}
+    assert len(stored) > 1
     one.store.delete(session_id)
-    assert list(PostgresPacks(database).objects.list()) == []
+    assert stored.isdisjoint(each.key for each in objects.list())
 
 
 def test_what_the_database_refuses_is_said_on_both_machines(
@@ -149,3 +154,16 @@ def test_what_the_database_refuses_is_said_on_both_machines(
     assert done.returncode == 0, said
     assert f"are only on {socket.gethostname()} (not on other machines: " in said
     assert other.files()["a"] == "one\n"
+
+
+def test_a_pack_that_a_killed_process_left_in_the_database_is_collected(
+    tmp_path: Path, fresh: Database
+) -> None:
+    store = PostgresStore(fresh, tmp_path)
+    packs = store.pack_index()
+    packs.objects.put(f"{packs.space}/{an_id(1)}/{'a' * 64}.pack", BytesIO(b"left"))
+    packs.objects.put("theirs", BytesIO(b"of another"))
+    assert collect_packs(store, None).objects == 0
+    found = collect_packs(store, None, older_than_s=-60.0)
+    assert (found.objects, found.size) == (1, 4)
+    assert [one.key for one in packs.objects.list()] == ["theirs"]

@@ -9,20 +9,29 @@ import itertools
 import json
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from agentforge_sessions.fleet.postgres.database import Database
+from agentforge_sessions.fleet.postgres.store import PostgresStore
+from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.views.briefing import most_tokens
+from agentforge_sessions.harness.views.checkpoints import last_kept
+from agentforge_sessions.harness.views.conversations import conversations
+from tests.contract.conftest import database, migrated, server
 from tests.e2e.real_agents.test_codex_hook_list import review
 from tests.support.promptness import wait_until
 from tests.support.real_agents import HOOK, PATIENCE_S, Workplace, briefings, program
+from tests.support.repositories import plain_git
+from tests.support.scripted_model import scripted_model
 from tests.support.terminals import run_in_terminal
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(900)]
 
+__all__ = ["database", "migrated", "server"]
 PROMPT: Final = "Write the parser and mend what its test shows"
 PROGRAMS: Final = {
     "claude": "claude-code",
@@ -125,23 +134,27 @@ class Desk:
         assert done.returncode == 0, (words, done.stdout, done.stderr)
         return done.stdout
 
-    def take_up(self, session_id: str, name: str) -> dict[str, Any]:
+    def take_up(self, session_id: str, name: str, *more: str) -> dict[str, Any]:
         """Take a session up in a program, and return its first request for the work."""
         place, asked = self.place, len(self.place.model.requests)
 
         def requests() -> list[dict[str, Any]]:
             return [one for one in place.model.requests[asked:] if one.get("tools")]
 
-        words = ("resume", session_id, "--in", PROGRAMS[name])
-        shown = run_in_terminal(
-            [*place.model.network.prefix, HOOK.with_name("agentforge"), *words],
-            folder=place.project,
-            environment={**place.environment(), **self.more},
-            until=lambda: bool(requests()),
-            patience_s=PATIENCE_S,
-        )
+        shown = self.opened(session_id, name, *more, until=lambda: bool(requests()))
         assert requests(), shown[-3000:]
         return requests()[0]
+
+    def opened(self, session_id: str, name: str, *more: str, until: Callable[[], bool]) -> str:
+        """Take a session up in a program until a fact holds, and return what was shown."""
+        words = ("resume", session_id, "--in", PROGRAMS[name], *more)
+        return run_in_terminal(
+            [*self.place.model.network.prefix, HOOK.with_name("agentforge"), *words],
+            folder=self.place.project,
+            environment={**self.place.environment(), **self.more},
+            until=until,
+            patience_s=PATIENCE_S,
+        )
 
     def _configure_claude(self) -> None:
         known = {str(self.place.project): {"hasTrustDialogAccepted": True}}
@@ -213,3 +226,66 @@ def test_a_program_takes_up_what_a_killed_one_left(
     assert "EXPECTED-4-GOT-5" in ours.replace(FAILS, "")
     kinds = [entry.action for entry in place.session(session_id).history]
     assert kinds.count("agent_started") == 2
+
+
+def test_a_session_goes_on_on_another_machine_with_its_files_and_comes_back(
+    tmp_path: Path, database: Database
+) -> None:
+    origin = tmp_path / "origin"
+    subprocess.run(["git", "init", "-q", "-b", "main", str(origin)], check=True)
+    (origin / "grammar").write_text("digits\n")
+    plain_git(origin, "add", "-A")
+    plain_git(origin, "commit", "-q", "-m", "first")
+    with scripted_model([]) as model:
+        one, other = (
+            _desk_in_clone(Workplace(tmp_path / name, model), origin, database)
+            for name in ("one", "other")
+        )
+        model.script.add({"tools": [write_tool("claude", one.place)]})
+        one.place.run(command_of("claude"), **one.more)
+        store = PostgresStore(database, one.place.store.base_path)
+        (session_id,) = store.list_sessions()
+
+        def loaded() -> SessionContext:
+            found = store.load(session_id)
+            assert found is not None
+            return found
+
+        def is_sent() -> bool:
+            packs = store.pack_index().packs(session_id, "workspace")
+            return any(last_kept(loaded()).snapshot in each.snapshots for each in packs)
+
+        wait_until(is_sent, patience_s=PATIENCE_S)
+        model.script.add({"tools": [shell_tool("claude", REACHED)]})
+        with one.place.running(command_of("claude"), **one.more):
+            wait_until((one.place.project / "reached").exists, patience_s=PATIENCE_S)
+        model.script.clear()
+
+        ours = ours_in(other.take_up(session_id, "codex", "--files", "bring"))
+        assert "parser.py" in ours
+        assert PROMPT in ours
+        assert (other.place.project / "parser.py").read_text() == "x = 1\n"
+        model.script.add({"tools": [_patch("lexer.py")]})
+        other.place.run(command_of("codex"), **other.more)
+        wait_until(is_sent, patience_s=PATIENCE_S)
+
+        (one.place.project / "reached").unlink()
+        begun = len(conversations(loaded().history))
+        shown = one.opened(
+            *(session_id, "claude", "--files", "bring"),
+            until=lambda: len(conversations(loaded().history)) > begun,
+        )
+        assert "lexer.py | 1 + (added)" in shown
+        assert (one.place.project / "lexer.py").read_text() == "x = 1\n"
+        assert list(store.list_sessions()) == [session_id]
+
+
+def _desk_in_clone(place: Workplace, origin: Path, database: Database) -> Desk:
+    """Return a desk whose project is a clone, and whose sessions are in a database."""
+    clone = place.project.with_name("clone")
+    subprocess.run(["git", "clone", "-q", str(origin), str(clone)], check=True)
+    (clone / ".git").rename(place.project / ".git")
+    plain_git(place.project, "checkout", "-q", "--", ".")
+    desk = Desk(place, "claude", "codex")
+    desk.more["AGENTFORGE_STORE"] = database.url
+    return desk

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from agentforge_sessions.harness.views.conversations import conversations
-from tests.support.real_agents import FULL_DISK, HOOK, Workplace, hook_script, program
+from tests.support.real_agents import FULL_DISK, HOOK, Workplace, briefings, hook_script, program
 from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(600)]
@@ -114,3 +114,29 @@ def test_opencodes_own_figure_is_the_cost(place: Workplace) -> None:
     (talk,) = conversations(place.session(session_id).history)
     assert talk.micro_usd is not None
     assert talk.micro_usd >= round(reported * 1_000_000) >= 4_000 + 4_000 + 2_000
+
+
+def test_a_forked_conversation_of_claude_code_is_charged_once_and_bound(place: Workplace) -> None:
+    """Its file begins with a copy of the first one's, usage and briefing included.
+
+    That file is not there when it starts, and the hook is not given whose copy it will be: so it
+    has a briefing of its own after the copied one, which that supersedes.
+    """
+    place.hook_claude()
+    session_id = place.begin()
+    place.model.script.add({"text": "All is well", "usage": {"input": 700, "output": 10}})
+    first = place.claude("Begin")
+    place.model.script.add({"text": "Elsewhere", "usage": {"input": 400, "output": 20}})
+    fork = place.claude("Go on", "--resume", first["session_id"], "--fork-session")
+    assert fork["session_id"] != first["session_id"]
+    session = place.session(session_id)
+    assert session.token_budget.tokens_used == 710 + 420
+    assert [one.agent_session for one in conversations(session.history)] == [
+        first["session_id"],
+        fork["session_id"],
+    ]
+    assert [briefings(one) for one in place.model.requests] == [1, 2]
+    place.model.script.add({"text": "Back", "usage": {"input": 300, "output": 30}})
+    place.claude("And on", "--resume", first["session_id"])
+    assert place.session(session_id).token_budget.tokens_used == 710 + 420 + 330
+    assert briefings(place.model.requests[-1]) == 1

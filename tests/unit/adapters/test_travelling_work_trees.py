@@ -10,6 +10,7 @@ import pytest
 from attrs import define
 
 from agentforge_sessions.agents.hooks.work_tree import WorkTree
+from agentforge_sessions.fleet.objects import ObjectStoreRefused
 from agentforge_sessions.harness.domain.history_events import CheckpointTaken
 from agentforge_sessions.repository.git.git_objects import BLOB, COMMIT, TREE, commit_content
 from agentforge_sessions.repository.snapshots.manifest import WorkspaceManifest
@@ -106,6 +107,21 @@ def test_without_a_store_of_its_own_the_index_brings_nothing(fleet: Fleet) -> No
     assert fleet.index.rows == {}
     fleet.index.objects = objects
     assert place(fleet, "b", a.session_id).machine.snapshots.worked_on_at(a.session_id) == "a"
+
+
+def test_more_than_the_store_beside_the_index_takes_is_refused_before_it_is_packed(
+    fleet: Fleet,
+) -> None:
+    a = place(fleet, "a", most_beside=1000)
+    a.store(a="2\n")
+    with pytest.raises(ObjectStoreRefused, match=r"\d,\d{3} bytes of new snapshots are too many"):
+        a.store(large=os.urandom(3000).hex())
+    assert len(fleet.index.rows[a.session_id]) == 1
+    a = place(fleet, "a", a.session_id)
+    a.machine.snapshots.send(a.session_id)
+    b = place(fleet, "b", a.session_id)
+    b.bring()
+    assert b.files() == a.files()
 
 
 # --------------------------------------------------------------------------------- what is hostile

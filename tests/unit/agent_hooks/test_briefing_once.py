@@ -9,6 +9,7 @@ import pytest
 
 from agentforge_sessions.agents.programs.context_file import holds_texts
 from agentforge_sessions.base.data_folder import configuration_folder
+from agentforge_sessions.harness.domain.history_events import QuestionAsked, QuestionRejected
 from tests.support.agent_conversations import CodexConversation, Conversation, Project
 
 BRIEFED = "AgentForge session briefing, revision "
@@ -95,6 +96,73 @@ def test_a_restart_after_work_elsewhere_is_given_that_and_nothing_again(
 
     talk.take(again)
     assert "\n" not in talk.start("resume"), "an update is not repeated either"
+
+
+def ran(talk: Conversation, number: int, command: str, *, fails: bool = False) -> None:
+    call = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": command}}
+    done = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "red", "is_error": fails}
+    for kind, content in (("assistant", call), ("user", done)):
+        talk.write({"type": kind, "uuid": f"{number}-{kind}", "message": {"content": [content]}})
+
+
+def test_an_update_takes_back_what_is_no_longer_so(project: Project, talk: Claude) -> None:
+    (session_id,) = project.store.list_sessions()
+    other = Claude(project, "other")
+    other.start()
+    other.prompt("Mend the parser")
+    ran(other, 1, "make test", fails=True)
+    project.open(session_id).record(QuestionAsked(question_id="q-1", prompts=("Which one?",)))
+    other.hook("PreCompact", trigger="auto")
+    first = talk.take(talk.start())
+    lines = first.splitlines()
+    taken_back = [one for one in lines if "“make test”" in one or one.startswith("- question q")]
+    taken_back += [f"- {one}" for one in lines if one.startswith("Asked last")]
+    assert len(taken_back) == 3
+    ran(other, 2, "make test")
+    project.open(session_id).record(QuestionRejected(question_id="q-1"))
+    other.hook("Stop", last_assistant_message="It is mended")
+    again = talk.take(talk.start("resume"))
+    said = again.partition("## No longer so\n")[2].partition("\n## ")[0].splitlines()
+    assert sorted(said) == sorted(taken_back)
+    assert "\n" not in talk.start("resume")
+
+
+def test_an_update_does_not_take_back_a_failed_command_when_another_fails(
+    project: Project, talk: Claude
+) -> None:
+    other = Claude(project, "other")
+    other.start()
+    other.prompt("Mend the parser")
+    ran(other, 1, "make test", fails=True)
+    other.hook("PreCompact", trigger="auto")
+    talk.take(talk.start())
+    ran(other, 2, "make lint", fails=True)
+    other.prompt("And now?")
+    again = talk.start("resume")
+    assert "“make lint”" in again
+    assert "No longer so" not in again
+
+
+def test_a_briefing_and_its_updates_take_2_000_tokens_together(
+    project: Project, talk: Claude
+) -> None:
+    other = Claude(project, "other")
+    other.start()
+
+    def work() -> None:
+        for number in range(12):
+            other.prompt(f"Prompt {number}: {'words and more words ' * 30}")
+            other.hook("Stop", last_assistant_message=f"Turn {number}: {'it is done ' * 20}")
+
+    work()
+    given = [talk.take(talk.start())]
+    for _ in range(3):
+        work()
+        given.append(talk.take(talk.start("resume")))
+        assert "more lines are in the session's file" in given[-1]
+    assert all("Turn 11" in one for one in given[:3])
+    assert [one.startswith(UPDATED) for one in given] == [False, True, True, True]
+    assert sum(map(len, given)) <= 2_000 * 4
 
 
 def test_a_pause_is_news_with_what_to_do(project: Project, talk: Claude) -> None:

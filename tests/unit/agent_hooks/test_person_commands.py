@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from agentforge_sessions.agents.ledger import SCOPE_NAMES
 from agentforge_sessions.harness import SessionState
+from agentforge_sessions.questions import Asker, SessionStatus
+from agentforge_sessions.wiring.bootstrap import open_questions
 from tests.support.agent_conversations import (
     CodexConversation,
     Conversation,
@@ -15,6 +18,7 @@ from tests.support.agent_conversations import (
     OpencodeConversation,
     Repository,
 )
+from tests.support.questions import QUESTIONS
 
 REASON = {"codex": "reason", "claude-code": "reason", "gemini": "reason", "opencode": "refuse"}
 
@@ -112,6 +116,24 @@ def test_done_completes_the_session_and_charges_it_and_the_next_prompt_begins_an
     assert (session.state, session.token_budget.tokens_used) == (SessionState.COMPLETED, 100)
     talk.prompt("the second task")
     assert repository.goals() == ["the first task", "the second task"]
+
+
+def test_done_withdraws_the_questions_that_wait_and_says_so(
+    repository: Repository, talk: Conversation, tmp_path: Path
+) -> None:
+    talk.prompt("the first task")
+    (session_id,) = ids(repository)
+    place = repository.store.session_directory(session_id).absolute()
+    questions = open_questions(tmp_path / "questions")
+    asked = questions.create_session(QUESTIONS, asker=Asker.current(session=place))
+    answer = json.dumps({"session_id": asked, "status": "pending", "text": ""})
+    talk.use_tool("mcp__agentforge__ask", question="Which database?", response=answer)
+    assert "1 waiting question withdrawn." in tell(talk, "agentforge:done")
+    assert repository.actions(session_id)[-2:] == ["question_abandoned", "session_completed"]
+    assert questions.pending() == []
+    ended = questions.get(asked)
+    assert ended.status is SessionStatus.ABANDONED
+    assert "withdrawn" not in tell(talk, "agentforge:done")
 
 
 def test_done_without_a_session_changes_nothing(repository: Repository, talk: Conversation) -> None:

@@ -111,6 +111,28 @@ def claude_compaction(project: Project) -> Expected:
     return Expected(Tokens(6_500, output=300), 15_500 + 1_000)
 
 
+def claude_fork(project: Project) -> Expected:
+    """The fork's file has the messages of the first one, and its total has them, too."""
+
+    def timed(key: str, **kinds: int) -> dict[str, Any]:
+        late = project.clock.advance().isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return {**message(key, **kinds), "timestamp": late}
+
+    talk = Conversation(project)
+    talk.start()
+    copied = timed("m1", input=1_000)
+    talk.write(copied)
+    talk.use_tool()
+    fork = Conversation(project, "fork")
+    fork.start("fork")
+    fork.write(copied, timed("m2", output=100))
+    fork.use_tool()
+    state = {"inputTokens": 1_000, "outputTokens": 100, "costUSD": 0.003}
+    fork.write({"type": "cost-state", "modelUsage": {SONNET: state}})
+    fork.hook("SessionEnd")
+    return Expected(Tokens(1_000, output=100), 2_000 + 1_000)
+
+
 def claude_own_figure_corrects(project: Project) -> Expected:
     talk = Conversation(project)
     talk.start()
@@ -327,6 +349,7 @@ CASES: Final[tuple[Callable[[Project], Expected], ...]] = (
     claude_grows,
     claude_subagent,
     claude_compaction,
+    claude_fork,
     claude_own_figure_corrects,
     claude_killed,
     claude_half_a_line,

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from agentforge_sessions.base.settings.spending import Amount
 from agentforge_sessions.harness import SessionState
 from agentforge_sessions.harness.steps.program_sessions import led, steps_of
 from tests.support.clock import FakeClock
@@ -48,6 +49,17 @@ def test_show_has_what_was_recorded_since_the_file_was_written(
         document = agentforge("show", session_id, "--json").document
     assert document["program"]["steps"][-1]["step"] == "last#1"
     assert document["program"]["recorded"] == 4
+
+
+def test_list_has_what_a_program_that_died_had_spent(
+    agentforge: CommandLine, session_id: str
+) -> None:
+    with led(agentforge.store, session_id) as log:
+        spent = Amount(50)
+        log.record("last#1", 3, codec="json", body=b"1", spent=spent, started=START, took_us=0)
+    [row] = agentforge("list", "--json").document["sessions"]
+    assert row["interrupted"] is True
+    assert row["token_budget"]["tokens_used"] == 350
 
 
 def test_a_step_that_failed_says_why(agentforge: CommandLine, session_id: str) -> None:

@@ -23,7 +23,7 @@ FORMER = {
         word: f"{group} {word}"
         for group in ("session", "questions", "fleet")
         for word in TREE[group]
-        if word != "waiting"
+        if word != "waiting" and word not in TREE[""]
     },
     "cleanup": "prune --kind agent",
     "drive": "run WORKFLOW.yaml",

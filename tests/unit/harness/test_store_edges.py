@@ -14,6 +14,7 @@ from agentforge_sessions.harness import (
     SessionManager,
     SessionStore,
 )
+from agentforge_sessions.harness.stream_port import NewEntry
 from tests.support.filesystem import FaultyFileSystem
 
 
@@ -84,3 +85,24 @@ def test_a_session_created_but_not_confirmed_is_current_and_said_to_be_visible(
     session = manager.current_session
     assert session is not None
     assert manager.store.load(session.session_id) == session
+
+
+def test_an_append_reads_the_session_only_if_it_was_written_since(tmp_path: Path) -> None:
+    _, session = saved(tmp_path)
+    fs, session_id = FaultyFileSystem(), session.session_id
+    store = SessionStore(tmp_path / "sessions", fs=fs)
+    mark = store.append_entries(session_id, "log", [NewEntry(b"a", b"1")])
+    fs.begin()
+    mark = store.append_entries(session_id, "log", [NewEntry(b"b", b"2")], expected=mark)
+    assert fs.steps(store.session_directory(session_id)) == [
+        *("open base", "flock base", "fstat base", "stat base", "stat session.yaml"),
+        *("open streams", "open streams/log.log", "fstat streams/log.log"),
+        *("pread streams/log.log", "writev streams/log.log", "fsync streams/log.log"),
+        *("close streams/log.log", "close streams", "close base"),
+    ]
+    manager = SessionManager(SessionStore(tmp_path / "sessions"))
+    manager.open(session_id)
+    manager.pause()
+    fs.begin()
+    store.append_entries(session_id, "log", [NewEntry(b"c", b"3")], expected=mark)
+    assert "pread session.yaml" in fs.steps(store.session_directory(session_id))

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from attrs import evolve
 
 from agentforge_sessions.base.files import OsFileSystem
 from agentforge_sessions.base.files.filesystem import DIRECTORY_FLAGS
@@ -88,4 +88,4 @@ def test_what_is_refused_is_refused_in_a_folder_that_was_known_too(
         case _:
             limits = ScanLimits(max_path_bytes=14)
     with pytest.raises(SnapshotRefused):
-        evolve(snapshots, limits=limits).take("x")
+        replace(snapshots, limits=limits).take("x")

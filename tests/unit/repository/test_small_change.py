@@ -6,10 +6,10 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from attrs import evolve
 
 from agentforge_sessions.base.errors import AgentForgeError
 from agentforge_sessions.base.files import WriteError
@@ -241,7 +241,7 @@ def test_what_changes_between_the_look_and_the_reading_is_not_mixed_up(
         if call.operation == "open" and call.path.endswith("/workspace/a")
         else None
     )
-    growing = snapshots.at(evolve(snapshots.repository, fs=fs))
+    growing = snapshots.at(replace(snapshots.repository, fs=fs))
     tree = tree_of_taken(growing)
     text = plain_git(snapshots.repository.directory, "cat-file", "blob", f"{tree}:a").stdout
     assert text == b"grown"
@@ -257,7 +257,7 @@ def test_every_refused_call_is_an_error_or_a_whole_snapshot(
         write_files(workspace, {"d/b": f"{call}"})
         fs = FaultyFileSystem(plan=nth_call(call, 28))
         try:
-            taken = snapshots.at(evolve(snapshots.repository, fs=fs)).take("x")
+            taken = snapshots.at(replace(snapshots.repository, fs=fs)).take("x")
         except (AgentForgeError, OSError):
             refused += 1
             taken = None
@@ -279,7 +279,7 @@ def test_a_full_disk_leaves_the_earlier_snapshots(snapshots: Snapshots, workspac
     write_files(workspace, {"a": "1"})
     fs = FaultyFileSystem(plan=every_call_from(0, 28, ("writev",)))
     with pytest.raises(WriteError) as caught:
-        snapshots.at(evolve(snapshots.repository, fs=fs)).take("x")
+        snapshots.at(replace(snapshots.repository, fs=fs)).take("x")
     assert caught.value.errno == 28
     assert [one.tree for one in snapshots.list()] == [first]
     assert not list((snapshots.repository.directory / "objects").rglob("tmp_obj_*"))
@@ -292,7 +292,7 @@ def test_objects_are_on_the_disk_before_a_ref_names_them(
     write_files(workspace, {"a": "0"})
     fs = FaultyFileSystem()
     directory = snapshots.repository.directory
-    snapshots.at(evolve(snapshots.repository, fs=fs)).take("x")
+    snapshots.at(replace(snapshots.repository, fs=fs)).take("x")
     steps = [step.replace("base", ".") for step in fs.steps(directory)]
 
     def at(start: str) -> Sequence[int]:
@@ -317,7 +317,7 @@ def test_what_a_killed_taker_left_is_synced_before_it_is_relied_on(
     assert taken is not None
     (snapshots.repository.directory / FILE).unlink()  # it is written last
     fs = FaultyFileSystem()
-    assert snapshots.at(evolve(snapshots.repository, fs=fs)).take("y") == taken
+    assert snapshots.at(replace(snapshots.repository, fs=fs)).take("y") == taken
     synced = {call.path for call in fs.trace if call.operation == "fsync"}
     directory = snapshots.repository.directory
     blob = object_id(BLOB, b"0")[:2]

@@ -9,23 +9,45 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[3]
 TESTS = """
-from agentforge_sessions import SessionManager
-from agentforge_sessions.harness import Question
+import pytest
+
+from agentforge_sessions import session
+from agentforge_sessions.harness.steps.errors import StillWaiting
 from agentforge_sessions.testing import ManualClock, MemorySessions, ScriptedAnswers
+
+paid: list[str] = []
+
+
+def draft(topic: str) -> str:
+    paid.append(topic)
+    return topic.upper()
+
+
+def report(store: MemorySessions, clock: ManualClock, answers: ScriptedAnswers) -> str | None:
+    opened = session(
+        "report", key="AI", store=store, clock=clock, sleep=clock.sleep, channel=answers,
+        patience_s=60,
+    )
+    with opened as s:
+        text = s.step("draft", draft, "ai")
+        s.sleep(30)
+        if s.ask("Publish?", options=["Yes", "No"]) == "Yes":
+            s.finish(text)
+        result: str | None = s.result
+        return result
 
 
 def test_a_program_asks(
     memory_sessions: MemorySessions, clock: ManualClock, answers: ScriptedAnswers
 ) -> None:
+    started = clock()
+    with pytest.raises(StillWaiting):
+        report(memory_sessions, clock, answers)
+    assert (clock() - started).total_seconds() == pytest.approx(90, abs=2)
     answers.answer("Publish?", "Yes")
-    manager = SessionManager(memory_sessions, clock=clock, channel=answers)
-    session = manager.create(goal="A report")
-    assert manager.ask([Question(prompt="Publish?", title="End")]).text == "Yes"
-    clock.advance(86_400)
-    manager.complete()
-    found = memory_sessions.load(session.session_id)
-    assert found is not None
-    assert found.completed_at == clock()
+    assert report(memory_sessions, clock, answers) == "AI"
+    assert report(memory_sessions, clock, answers) == "AI"
+    assert (paid, answers.asked) == (["ai"], ["Publish?"])
 
 
 def test_each_test_has_a_store_of_its_own(memory_sessions: MemorySessions) -> None:

@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from agentforge_sessions.agents.ledger import Payer, day_of, opened
 from agentforge_sessions.base.settings.spending import Amount
 from agentforge_sessions.harness import SessionStore
+from agentforge_sessions.harness.domain.history_events import AgentPrompted
 from agentforge_sessions.harness.stream_port import NewEntry
 from agentforge_sessions.questions import Option, Question
 from tests.unit.ui.conftest import Site
@@ -83,6 +84,19 @@ def test_the_list_shows_what_agents_spent_today(
     page = Page(site.view("/"))
     assert page.by_id("spent-today") is not None
     assert "Spent by your agents today: 12,000 tokens, $3.25" in page.text
+
+
+def test_the_briefing_on_a_sessions_page_has_the_state_of_the_work(site: Site) -> None:
+    one = site.begin("Add retries")
+    asked = AgentPrompted(program="codex", agent_session="1", text="Count the words")
+    site.lead(one).record(asked)
+    body = json.dumps({"items": [{"text": "Write the parser", "status": "pending"}]}).encode()
+    SessionStore(site.base).append_entries(
+        one, "agent-codex-1", [NewEntry(json.dumps({"kind": "plan"}).encode(), body)]
+    )
+    page = Page(site.view(f"/sessions/{one}"))
+    assert "Write the parser" in page.text
+    assert "and not done: “Count the words" in page.text
 
 
 def test_the_prune_page_names_old_transcripts(site: Site) -> None:

@@ -64,7 +64,7 @@ class Binding:
         begins: How far each file was read when the conversation left another session for this one.
         briefing: The last briefing, with all updates; it replaces one that a compaction removed
             from the context. None before the first.
-        briefed: How the texts begin that the context has of it: a briefing, then the last update.
+        briefed: How the texts begin that the context has of it: a briefing, then its updates.
         entries: How many entries the session's history had at that time.
         baseline: What the program had reported when the conversation was bound; only usage beyond
             it is charged to this session.

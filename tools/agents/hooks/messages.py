@@ -5,14 +5,14 @@ A context has one whole briefing: a restarted conversation that has it gets what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from ...harness.session_domain import SessionContext, SessionState
 from ...harness.session_layout import STEPS_KEY
 from ...harness.views.briefing import KnownRecord, brief, most_tokens
 from ...harness.views.session_head import UnreadableSession
-from ...harness.views.work_state import NOTHING_KNOWN
+from ...harness.views.work_state import NOTHING_KNOWN, KnownWork, WorkState
 from ..ledger import Standing
 from ..programs.context_file import holds_texts
 from ..programs.hook_event import BRIEFED, SENT_ON, UPDATED, HookEvent
@@ -21,17 +21,36 @@ from .binding import Binding
 from .recording import title_of
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from ...harness.session_ports import LocalSessions
 
 MAX_BRIEFING_TOKENS: Final = 2_000
 MAX_BRIEFING_CHARS: Final = 9_000
+_WHOLE_TOKENS: Final = 1_700
+_UPDATE_TOKENS: Final = (500, 280, 180)
+"""The most of the first, the second and each later update to a briefing.
+
+These tokens are counted as `most_tokens` does, 3 bytes each: with the briefing, the first three
+take 2,000 tokens of 4 characters.
+"""
 _MOST_NAMED: Final = 5
 _RESUMED: Final = "resume"
 
 
+class Briefed(TypedDict, total=False):
+    """Arguments of `harness.views.briefing.brief`."""
+
+    shows: Collection[str]
+    may_show: Callable[[str], bool]
+    work: WorkState
+    changed: str
+    steps: Sequence[str]
+
+
 def known_work(
     sessions: LocalSessions, session: SessionContext, may_show: Callable[[str], bool]
-) -> dict[str, Any]:
+) -> KnownWork:
     """Return the state of a session's work for its briefing, without what can't be read."""
     from ...base.errors import AgentForgeError
     from ..transcripts.state import work_state
@@ -48,7 +67,7 @@ def known_work(
         program = program_view(sessions, session)
         steps = [] if program is None else program.lines()
     changed = changed_files(sessions, session.session_id)
-    return {"work": work, "changed": changed, "steps": steps}
+    return KnownWork(work=work, changed=changed, steps=steps)
 
 
 def briefing_for(
@@ -56,13 +75,12 @@ def briefing_for(
     event: HookEvent,
     binding: Binding,
     program: AgentProgram,
-    **more: Any,
+    **more: Unpack[Briefed],
 ) -> str:
     """Return the briefing for a new context, or an update where the context has one already.
 
     The binding remembers the briefing. Whether the context still has it, the program's own file
-    says, since a killed program may not have written what it was given. `more` is for
-    `harness.views.briefing.brief`.
+    says, since a killed program may not have written what it was given.
     """
     most = program.MAX_CONTEXT_CHARS
     text = whole = briefing(session, max_chars=most, **more)
@@ -74,8 +92,9 @@ def briefing_for(
         and holds_texts(event.transcript, binding.briefed, program.COMPACTED)
     ):
         known = KnownRecord(binding.briefing, binding.entries, event.agent_session)
-        text = update(session, max_chars=most, known=known, **more)
-        briefed = [binding.briefed[0], _update_mark(session)]
+        updates = min(len(binding.briefed), len(_UPDATE_TOKENS))
+        text = update(session, known, _UPDATE_TOKENS[updates - 1], max_chars=most, **more)
+        briefed = [*binding.briefed[: len(_UPDATE_TOKENS)], _update_mark(session)]
     binding.briefing, binding.briefed = whole, briefed
     binding.entries = len(session.history)
     return text
@@ -91,21 +110,30 @@ def _update_mark(session: SessionContext) -> str:
     return f"{UPDATED}{session.revision} of {session.session_id}:"
 
 
-def briefing(session: SessionContext, *, max_chars: int = MAX_BRIEFING_CHARS, **more: Any) -> str:
+def briefing(
+    session: SessionContext, *, max_chars: int = MAX_BRIEFING_CHARS, **more: Unpack[Briefed]
+) -> str:
     """Return the briefing for an agent's new context, within 2,000 tokens and `max_chars`.
 
     The first line names its revision, because after a compaction or a restart an earlier briefing
-    may be above it. `more` is for `harness.views.briefing.brief`.
+    may be above it.
     """
     first = f"{_briefing_mark(session)} It supersedes every earlier briefing of this session."
     last = f"\n## Next step\n{_next_step(session)}"
     return f"{first}\n{_record(session, first + last, max_chars, more)}{last}"
 
 
-def update(session: SessionContext, *, max_chars: int = MAX_BRIEFING_CHARS, **more: Any) -> str:
-    """Return what is new since a briefing that the agent's context has, within the same limits.
+def update(
+    session: SessionContext,
+    known: KnownRecord,
+    max_tokens: int,
+    *,
+    max_chars: int = MAX_BRIEFING_CHARS,
+    **more: Unpack[Briefed],
+) -> str:
+    """Return what is new since a briefing that the agent's context has, within such limits.
 
-    One line if nothing is. `more` is for `harness.views.briefing.brief`, with `known`.
+    One line if nothing is.
     """
     budget = session.token_budget
     first = (
@@ -113,19 +141,26 @@ def update(session: SessionContext, *, max_chars: int = MAX_BRIEFING_CHARS, **mo
         f"{budget.total_budget:,} tokens are left. The briefing above still holds"
     )
     last = f"\n## Next step\n{_next_step(session)}" if session.state is SessionState.PAUSED else ""
-    news = _record(session, first + last, max_chars, more)
-    return f"{first}; new since then:\n{news}{last}" if news else f"{first}.{last}"
+    news = _record(session, first + last, max_chars, more, known, max_tokens)
+    return f"{first}, but for what is new:\n{news}{last}" if news else f"{first}.{last}"
 
 
-def _record(session: SessionContext, around: str, max_chars: int, more: Mapping[str, Any]) -> str:
+def _record(
+    session: SessionContext,
+    around: str,
+    max_chars: int,
+    more: Briefed,
+    known: KnownRecord | None = None,
+    max_tokens: int = _WHOLE_TOKENS,
+) -> str:
     """Return the session's record, in the room that is left beside the text around it."""
     per_token = max(1, max_chars // MAX_BRIEFING_TOKENS)
 
     def count(text: str) -> int:
         return max(most_tokens(text), -(-len(text) // per_token))
 
-    room = max(100, MAX_BRIEFING_TOKENS - count(around) - 10)
-    return brief(session, max_tokens=room, count_tokens=count, **more)
+    room = max(50, max_tokens - count(around) - 10)
+    return brief(session, max_tokens=room, count_tokens=count, known=known, **more)
 
 
 def first_line(session: SessionContext) -> str:

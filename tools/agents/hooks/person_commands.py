@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from ...base.errors import AgentForgeError
+from ...base.errors import AgentForgeError, counted
 from ...base.settings.spending import SCOPES, Amount
-from ...harness.domain.history_events import BudgetExtended
+from ...harness.domain.history_events import BudgetExtended, QuestionAbandoned, QuestionAsked
 from ...harness.session_domain import SessionContext, SessionState
 from ...harness.session_ports import require_own
+from ...harness.views.question_entries import open_questions
 from ...harness.views.session_head import SessionSummary
 from ..ledger import AMOUNTS, Payer, amount_of, day_of, extend_limit, limits_of
 from ..programs.hook_event import HookEvent
@@ -132,7 +133,14 @@ def _done(bound: FoundSession | None, now: datetime) -> Answered:
     if bound is None:
         return Answered("AgentForge: this conversation works on no session.")
 
+    waiting: list[QuestionAsked] = []
+
     def complete(session: SessionContext) -> bool:
+        waiting[:] = [] if session.state.is_terminal else open_questions(session)
+        for one in waiting:  # the next look at the questions ends them there, too
+            reason = f"session {session.session_id} was completed"
+            ended = QuestionAbandoned(question_id=one.question_id, reason=reason)
+            session.add_event(ended, now=now)
         if session.state is SessionState.PAUSED:
             session.apply("resume", now=now)
         if not session.state.is_terminal:
@@ -140,8 +148,9 @@ def _done(bound: FoundSession | None, now: datetime) -> Answered:
         return True
 
     change_session(bound.place.sessions, bound.session_id, complete)
+    withdrawn = f" {counted(len(waiting), 'waiting question')} withdrawn." if waiting else ""
     return Answered(
-        f"session {bound.session_id[-4:]} is completed; the next prompt begins another."
+        f"session {bound.session_id[-4:]} is completed; the next prompt begins another.{withdrawn}"
     )
 
 

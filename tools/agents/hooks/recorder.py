@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _FILES_STORED: Final = frozenset(
     {Moment.PROMPTED, Moment.BEFORE_COMPACTION, Moment.TURN_ENDED, Moment.ENDED}
 )
+_FORKED: Final = "fork"
 
 
 class EventRecorder:
@@ -155,6 +156,9 @@ class EventRecorder:
         """Record the event, and return the answer."""
         event, binding = self._event, self._file.read()
         binding.note_process(event)
+        if event.moment is Moment.STARTED and event.source == _FORKED:
+            # in the form of its messages' times, which are compared with it
+            binding.meter.since = f"{self._now.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}"
         binding.read_usage(event)
         event = self._event = binding.take_edits(event)
         bound = self._bound(binding)

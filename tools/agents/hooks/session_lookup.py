@@ -14,7 +14,6 @@ from ...harness.store.sessions_place import sessions_directory
 from ...harness.views.session_head import SessionSummary, UnreadableSession
 from ..programs.hook_event import HookEvent, Moment
 from .binding import Binding
-from .messages import several, unreadable
 from .project_place import ProjectPlace, has_branch, is_same_work
 from .recording import charged_total, kept_text, title_of
 from .session_place import SessionPlace, Stores
@@ -163,6 +162,7 @@ def _one_of(free: Candidates) -> FoundSession | NoSession | None:
         return FoundSession(free.place, free.open_sessions[0])
     if not (free.open_sessions or free.unreadable):
         return None
+    from .messages import several, unreadable  # few calls have to say why there is none
 
     if free.open_sessions:
         return NoSession(several(free.open_sessions))

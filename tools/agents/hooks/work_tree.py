@@ -188,7 +188,8 @@ def store_files(
     except TooMuchAtOnce:
         pass
     except LockTimeout:
-        return None  # the next event records what the other process stores
+        if place.is_files:
+            return None  # the next event records what the other process stores
     except (AgentForgeError, OSError) as error:
         return FilesStored(unkept=first_sentence(error))
     snapshot = "" if stored is None else stored.snapshot or ""

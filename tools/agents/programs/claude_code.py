@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from .hook_event import HookEvent, HookReply, Moment, begun_event, text_of
-from .meter import UsageMeter, count_of, micro_usd_of, names_in, read_new_lines
+from .meter import UsageMeter, count_of, micro_usd_of, names_in, read_new_lines, str_of
 from .tokens import Tokens
 
 NAME: Final = "claude-code"
@@ -115,17 +115,21 @@ def read(files: list[str], meter: UsageMeter) -> None:
     """Read what Claude Code wrote of the conversation and its subagents since the last reading.
 
     A message is repeated, with the same id, for every block of its content. Usage that belongs to
-    no message, such as a compaction's, is in the total that the program writes when it ends.
+    no message, such as a compaction's, is in the total that the program writes when it ends. The
+    file of a fork begins with a copy of the other conversation's, and its total includes that one.
     """
     for name in files:
         for entry in read_new_lines(name, meter, (b'"usage"', b'"cost-state"')):
             if entry.get("type") == "cost-state":
-                _take_cost_state(entry, meter)
+                if not meter.since:
+                    _take_cost_state(entry, meter)
                 continue
             message = entry.get("message")
             if entry.get("type") != "assistant" or not isinstance(message, dict):
                 continue
             usage, key = message.get("usage"), message.get("id")
+            if str_of(entry.get("timestamp")) < meter.since:
+                continue
             if isinstance(usage, dict) and isinstance(key, str):
                 meter.saw(entry.get("timestamp"))
                 meter.report(key, _claude_tokens(usage), str(message.get("model") or ""))

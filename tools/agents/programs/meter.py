@@ -40,12 +40,14 @@ class UsageMeter:
         is_lent: Whether `pending` counts as used already, because the program seems to be killed.
         edited: The changed files, if only the program's file has them, each with whether it was
             created; a caller that has recorded them empties the list.
+        since: Usage before this time is of the conversation that this one is forked from; empty if
+            it is no fork. It is UTC, as the program writes times.
         summary: The summary of the last compaction, if only the program's file has it.
     """
 
     __slots__ = (
         *("edited", "first", "is_lent", "keys", "models", "named"),
-        *("offsets", "own", "pending", "summary", "threads"),
+        *("offsets", "own", "pending", "since", "summary", "threads"),
     )
 
     def __init__(self, kept: object = None) -> None:
@@ -61,6 +63,7 @@ class UsageMeter:
         self.first = str_of(given.get("first"))
         self.pending = _tokens(given.get("pending"))
         self.is_lent = given.get("is_lent") is True
+        self.since = str_of(given.get("since"))
         self.summary = str_of(given.get("summary"))
         self.edited = _edits(given.get("edited"))
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from ..stream_entry import StreamEntry
 from .errors import ReadError, WriteError
 from .filesystem import FileSystem
 from .log_frames import (
-    LogEntry,
     LogMark,
     LogTail,
     Rest,
@@ -44,7 +44,7 @@ class LogPart(NamedTuple):
         anew: Whether these are all entries, since the given mark is no longer valid.
     """
 
-    entries: list[LogEntry]
+    entries: list[StreamEntry]
     mark: LogMark
     anew: bool
 
@@ -107,7 +107,7 @@ class AppendLog:
         part = self.read()  # the last append is unfinished, or was when the size was read
         return LogTail(part.entries, part.mark, whole=True)
 
-    def bodies(self, entries: Iterable[LogEntry], mark: LogMark) -> list[bytes] | None:
+    def bodies(self, entries: Iterable[StreamEntry], mark: LogMark) -> list[bytes] | None:
         """Return the bodies of entries, in the given order; None if the mark is no longer valid.
 
         Args:
@@ -124,7 +124,7 @@ class AppendLog:
         except OSError as error:
             raise ReadError(path=self._path, cause=error) from error
         for body, entry in found:
-            if crc32(body) != entry.checksum:
+            if crc32(body) != entry.check:
                 raise self._damaged(entry.position)
         return [body for body, _ in found]
 

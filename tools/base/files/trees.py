@@ -7,16 +7,14 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import stat_result
-from typing import Final
-
-from attrs import define, frozen
+from typing import Final, NamedTuple
 
 from .filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, FileSystem, close_reader
 
 
-@frozen
-class Entry:
+class Entry(NamedTuple):
     """An entry that a walk reached.
 
     Attributes:
@@ -106,8 +104,7 @@ _PIECE: Final = 1 << 20
 _NO_COPY: Final = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
 
 
-@frozen(kw_only=True)
-class CopyLimits:
+class CopyLimits(NamedTuple):
     """Limits of a copy.
 
     Attributes:
@@ -181,7 +178,7 @@ def _require(holds: bool, problem: str) -> None:
         raise TreeTooLarge(f"holds {problem}")
 
 
-@define
+@dataclass(slots=True, eq=False, repr=False)
 class _Levels:
     """The open directories of the target, down to the one that is being filled."""
 
@@ -251,8 +248,7 @@ def _copy_content(source: int, target: int) -> None:
             view = view[os.write(target, view) :]
 
 
-@frozen
-class FileChange:
+class FileChange(NamedTuple):
     """The change of one file.
 
     Attributes:
@@ -272,8 +268,7 @@ class FileChange:
     deletions: int | None
 
 
-@frozen
-class TreeChanges:
+class TreeChanges(NamedTuple):
     """The differences between two states of a tree.
 
     Attributes:

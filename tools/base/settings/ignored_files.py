@@ -10,11 +10,10 @@ import os
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Final
-
-from attrs import field, frozen
+from typing import Final, NamedTuple
 
 from ..files import FileSystem, ReadError, read_regular_file
 from ..files.safe_path import directory_beneath
@@ -47,8 +46,7 @@ NEVER: Final = frozenset(
 NEVER_STORED: Final = NEVER - {".idea", ".vscode"}
 
 
-@frozen
-class _IgnoreRule:
+class _IgnoreRule(NamedTuple):
     pattern: str
     negated: bool
     directories: bool
@@ -103,7 +101,7 @@ def _secret_names() -> re.Pattern[str]:
     return re.compile("|".join(map(fnmatch.translate, _NAMES)))
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class FolderRules:
     """The rules of a folder and of the folders below, each read once.
 
@@ -116,7 +114,7 @@ class FolderRules:
     fs: FileSystem
     fd: int
     path: Path
-    _rules: dict[tuple[str, ...], IgnoreRules] = field(factory=dict, init=False, repr=False)
+    _rules: dict[tuple[str, ...], IgnoreRules] = field(default_factory=dict, init=False, repr=False)
 
     def judged(self, names: tuple[str, ...], is_directory: bool) -> bool:
         """Return whether the rules of the folders above a path ignore it."""
@@ -164,8 +162,7 @@ class FolderRules:
         return name in _FOLDERS if is_directory else _is_secret_name(name)
 
 
-@frozen
-class WorkTreeFiles:
+class WorkTreeFiles(NamedTuple):
     """Chooses what snapshots store of a person's work tree: what is neither ignored nor secret.
 
     Attributes:

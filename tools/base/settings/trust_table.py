@@ -109,7 +109,9 @@ TABLE: Final[Mapping[str, Standing]] = MappingProxyType(
         ),
         "agents.gate_rounds": Smaller(3),
         "privacy.transcripts": Harmless(TRANSCRIPTS),  # applied where it is stricter
-        "store.url": NeedsTrust("connects to the database {}, which has all that sessions record"),
+        "store.url": NeedsTrust(
+            "connects to the database {}, which gets what sessions record and files"
+        ),
         "store.direct": NeedsTrust("connects to the database {}"),
         "store.objects": NeedsTrust("sends workspaces to {}"),
         "store.cache_bytes": NeedsTrust("a worker keeps up to {} bytes of workspaces"),

@@ -7,13 +7,14 @@ RFC 3986 and RFC 6750 for keys, tokens and addresses of no single issuer; a valu
 calls a password, a secret, a token or a key counts, too. `detect-secrets` is not used: it needs
 170 ms to load, which every hook that ends a turn would wait for, and lacks today's model keys.
 
-A form is compiled only once a text has one of its words. No text is ever shown: only counted.
+A form is compiled only once a text has one of its words, and tried only where these are: so a long
+text without secrets costs little. No text is ever shown: only counted.
 """
 
 # Annotations are evaluated here: as strings, each field's would have to be compiled.
 
 import re
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 _MARK: Final = "[masked "
@@ -36,15 +37,18 @@ class _Form(NamedTuple):
 
     Attributes:
         name: What it is.
-        words: A text without any of them, in small letters, has no such secret.
+        words: Each match begins with one of them, in small letters.
         pattern: The secret is its group `s`, or else the whole match.
+        inside: Whether matches have these words anywhere.
     """
 
     name: str
     words: tuple[str, ...]
     pattern: str
+    inside: bool = False
 
 
+_GITLAB: Final = "pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat"
 _ISSUED: Final = (
     _Form(
         "private key",
@@ -52,6 +56,7 @@ _ISSUED: Final = (
         r"-----BEGIN[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
         r"(?:[^-]*+(?:-(?!----)[^-]*+)*+-----END[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
         r"|[\s\w+/=\\]*)",
+        inside=True,
     ),
     _Form("Anthropic key", ("sk-ant-",), r"sk-ant-[\w-]{8,}"),
     _Form(
@@ -60,10 +65,14 @@ _ISSUED: Final = (
         r"(?<![\w-])(?:sk-(?=[\w-]*\d)[\w-]{16,}|gsk_\w{20,}|xai-[\w-]{20,}|hf_\w{30,}|r8_\w{30,})",
     ),
     _Form(
-        "GitHub token", ("gh", "github_pat_"), r"(?<!\w)(?:gh[pousr]_\w{30,}|github_pat_\w{40,})"
+        "GitHub token",
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+        r"(?<!\w)(?:gh[pousr]_\w{30,}|github_pat_\w{40,})",
     ),
     _Form(
-        "GitLab token", ("gl",), r"(?<!\w)gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|oas|soat)-[\w-]{20,}"
+        "GitLab token",
+        tuple([f"gl{one}-" for one in _GITLAB.split("|")]),
+        rf"(?<!\w)gl(?:{_GITLAB})-[\w-]{{20,}}",
     ),
     _Form("AWS key id", ("akia", "asia"), r"(?<!\w)A(?:KI|SI)A[A-Z0-9]{16}(?!\w)"),
     _Form(
@@ -80,7 +89,7 @@ _ISSUED: Final = (
     ),
     _Form(
         "payment key",
-        ("k_live_", "k_test_", "whsec_"),
+        ("rk_live_", "rk_test_", "sk_live_", "sk_test_", "whsec_"),
         r"(?<!\w)(?:[rs]k_(?:live|test)_\w{10,}|whsec_[\w+/=]{20,})",
     ),
     _Form(
@@ -91,23 +100,15 @@ _ISSUED: Final = (
     _Form(
         "service token",
         (
-            "sg.",
-            "hvs.",
-            "dapi",
-            "do",
-            "shp",
-            "lin_api_",
-            "ntn_",
-            "sntry",
-            "atatt3",
-            "key-1",
-            "glc_",
+            *("sg.", "hvs.", "dapi", "dop_v1_", "doo_v1_", "dor_v1_", "shpat_", "shpca_"),
+            *("shppa_", "shpss_", "lin_api_", "ntn_", "sntrys_", "sntryu_", "atatt3"),
+            "age-secret-key-1",
         ),
         r"(?<!\w)(?:SG\.[\w-]{16,}\.[\w-]{16,}|hvs\.[\w-]{20,}|dapi[0-9a-f]{32}|do[opr]_v1_[0-9a-f]{64}"
         r"|shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}|lin_api_\w{32,}|ntn_\w{40,}|sntry[su]_[\w+/=-]{30,}"
         r"|ATATT3[\w=-]{50,}|AGE-SECRET-KEY-1[A-Z0-9]{50,})",
     ),
-    _Form("bot token", (":aa",), r"(?<!\d)\d{8,10}:AA[\w-]{33}(?![\w-])"),
+    _Form("bot token", (":aa",), r"(?<!\d)\d{8,10}:AA[\w-]{33}(?![\w-])", inside=True),
     _Form("JSON web token", ("eyj",), r"(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
     _Form("password", ("://",), r"://[^\s/:@\"'<>]{0,100}:(?P<s>(?![${<\[])[^\s/@\"'<>]{2,200})@"),
     _Form(
@@ -119,10 +120,14 @@ _ISSUED: Final = (
 )
 """Secrets that are known by their own form."""
 
-_WORDS: Final = ("passw", "pwd", "passphrase", "secret", "token", "key", "credential")
+_KEYS: Final = "api|access|private|signing|encryption|auth"
+_WORDS: Final = (
+    *("passw", "pwd", "passphrase", "secret", "token", "credential"),
+    *[f"{one}{sign}key" for one in _KEYS.split("|") for sign in ("", "_", " ", "-")],
+)
 _NAMES: Final = (
     r"(?i:(?P<pass>passw(?:or)?d|passwd|pwd|passphrase)"
-    r"|secret|token|(?:api|access|private|signing|encryption|auth)[_ -]?key|credential)s?"
+    rf"|secret|token|(?:{_KEYS})[_ -]?key|credential)s?"
 )
 _ASSIGNED: Final = r"[\w-]{0,20}\\?[\"']?\s{0,3}(?:=>|:=|=|:)\s{0,3}"
 _BARE: Final = r"[^\s\"'`\\,;(){}\[\]<>$&|]{4,500}"
@@ -148,25 +153,63 @@ _IDENTIFIER: Final = r"[A-Za-z_]\w*(?:(?:\.|::|->)[A-Za-z_]\w*)+"
 
 def mask(text: str) -> Masked:
     """Return a text without its keys, tokens and passwords."""
-    small, count = text.lower(), 0
-    for form in _ISSUED:
-        if any(word in small for word in form.words):
-            text, found = re.subn(form.pattern, partial(_marked, name=form.name), text)
-            count += found
-    if any(word in small for word in _WORDS):
-        found = 0
-
-        def named(match: re.Match[str]) -> str:
-            nonlocal found
-            group = next(name for name in ("quoted", "bare", "said") if match[name] is not None)
-            if not _is_secret(match, group):
-                return match[0]
-            found += 1
-            return _marked(match, _NAMED.name, group)
-
-        text = re.sub(_NAMED.pattern, named, text)
-        count += found
+    small, count = _small(text), 0
+    for form in (*_ISSUED, _NAMED):
+        words = [word for word in form.words if word in small]
+        if not words:
+            continue
+        pieces: list[str] = []
+        end = 0
+        for match in _matches(form, words, text, small):
+            marked = _named(match) if form is _NAMED else _marked(match, form.name)
+            pieces += text[end : match.start()], marked
+            count += marked != match[0]
+            end = match.end()
+        if pieces:
+            text = "".join([*pieces, text[end:]])
+            small = _small(text)
     return Masked(text, count)
+
+
+def _small(text: str) -> str:
+    """Return a text in small letters, each at the place of its own."""
+    small = text.lower()
+    if len(small) != len(text):
+        small = "".join([one if len(low := one.lower()) != 1 else low for one in text])
+    return small
+
+
+def _matches(form: _Form, words: Sequence[str], text: str, small: str) -> Iterator[re.Match[str]]:
+    """Yield the matches of a form from left to right, none inside another.
+
+    Args:
+        form: The form.
+        words: Those of its words that the text has.
+        text: The text.
+        small: The same in small letters.
+    """
+    if form.inside:
+        yield from re.finditer(form.pattern, text)
+        return
+    end, pattern = 0, re.compile(form.pattern)
+    for at in sorted([at for word in words for at in _places(word, small)]):
+        match = pattern.match(text, at) if at >= end else None
+        if match is not None:
+            end = match.end()
+            yield match
+
+
+def _places(word: str, text: str) -> Iterator[int]:
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + 1)
+
+
+def _named(match: re.Match[str]) -> str:
+    """Return a match of a named value; masked if the value looks like a secret."""
+    group = next(name for name in ("quoted", "bare", "said") if match[name] is not None)
+    return _marked(match, _NAMED.name, group) if _is_secret(match, group) else match[0]
 
 
 def _marked(match: re.Match[str], name: str, group: str = "s") -> str:

@@ -193,6 +193,12 @@ class SessionOpening:
                 if self._part is not None:
                     self._part.ended(core)
 
+    def within(self, store: LocalSessions, **options: Any) -> SessionOpening:
+        """Return it with other options, and in a store if the program names none."""
+        wanted = self._wanted
+        store_or = store if wanted.store is None else wanted.store
+        return SessionOpening(wanted._replace(store=store_or, **options), self._part)
+
     # ------------------------------------------------------------------------------ as a decorator
 
     @overload
@@ -231,6 +237,7 @@ class SessionOpening:
 
             call = call_here
         call.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        call.opening = opening  # type: ignore[attr-defined]
         return call
 
     def _called(

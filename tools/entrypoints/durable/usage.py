@@ -2,7 +2,7 @@
 
 Usage is recognized by its shape, so no SDK is loaded: of OpenAI (chat and responses), Anthropic,
 Google, LiteLLM, OpenRouter, LangChain, pydantic-ai, the agents' SDKs of OpenAI and Anthropic, and
-dictionaries of the same names. A response counts as its usage.
+dictionaries of the same names; a response counts as its usage.
 """
 
 from __future__ import annotations

@@ -17,9 +17,12 @@ from typing import Any, Final
 
 MAX_INPUT_BYTES: Final = 64 * 1024 * 1024
 _SELDOM_USED: Final = frozenset(
-    {"agentforge_sessions.fleet.stores", "copy", "inspect", "ipaddress", "ntpath"}
+    {
+        *("agentforge_sessions.fleet.stores", "selectors", "shutil", "signal", "subprocess"),
+        *("copy", "inspect", "ipaddress", "ntpath"),  # by `dataclasses` and `pathlib`
+    }
 )
-"""Used by few events; `dataclasses`, `urllib.parse` and `pathlib` import the last four."""
+"""Modules that few events use, though what they load imports them."""
 _USAGE: Final = (
     "agentforge-hook: expected one argument, the agent program, and JSON on standard input"
 )

@@ -199,7 +199,8 @@ def _phase(name: str, attempts: Sequence[AttemptView], is_current: bool) -> tupl
 def briefing(view: SessionView) -> Element:
     """Return the briefing that the next worker reads first, folded."""
     lines = () if view.program is None else view.program.lines()
-    text = plain_text(brief(view.session, steps=lines), "Briefing")
+    work, changed = view.work["work"], view.work["changed"]
+    text = plain_text(brief(view.session, work=work, changed=changed, steps=lines), "Briefing")
     return section("briefing", "Briefing", folded("What the next worker reads first", text))
 
 

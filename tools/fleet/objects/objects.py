@@ -74,6 +74,8 @@ class ObjectDamaged(ObjectStoreError):
 _PART: Final = r"(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]{1,255}"
 _KEY: Final = re.compile(rf"{_PART}(?:/{_PART})*")
 _PIECE: Final = 1 << 20
+MOST_BESIDE_BYTES: Final = 64 << 20
+"""The largest object that the store beside an index of packs takes: one statement sends it."""
 
 
 @frozen

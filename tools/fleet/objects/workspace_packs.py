@@ -24,8 +24,8 @@ from ...base.errors import AgentForgeError, ErrorKind
 from ...base.event_log import get_logger
 from ...base.files import FileSystem, OsFileSystem, make_durable_directory
 from ...repository.snapshots.snapshots import NewPack, Snapshots
-from . import ObjectStore, StoredObject, fetch_checked
-from .objects import sha256_of
+from . import ObjectStore, ObjectStoreRefused, StoredObject, fetch_checked
+from .objects import MOST_BESIDE_BYTES, sha256_of
 from .pack_index import Pack, PackIndex, PackKind, PackPlace
 from .place import place_of
 
@@ -34,6 +34,8 @@ COLLECTED_AFTER_S: Final = 86_400.0
 MANY_PACKS: Final = 40
 """The number of packs from which a session's packs are merged."""
 _BATCH: Final = 500
+_LOOSER: Final = 2
+"""How many times its size in a pack a snapshot takes at most, usually, outside of one."""
 _PACK: Final = r"(session_[0-9a-f_]+)/\.?[0-9a-f]{64}\.pack(?:\.new-[A-Za-z0-9_-]+\.tmp)?"
 _log = get_logger("agentforge.snapshots")
 
@@ -87,6 +89,7 @@ class WorkspacePacks:
         fs: The file system.
         host: What to call this machine in messages.
         many: The number of packs from which a session's packs are merged.
+        most_beside: The largest pack that the index's own store takes, in bytes.
     """
 
     index: PackIndex
@@ -95,6 +98,7 @@ class WorkspacePacks:
     _fs: FileSystem = field(factory=OsFileSystem, kw_only=True)
     _host: Callable[[], str] = field(default=socket.gethostname, kw_only=True)
     _many: int = field(default=MANY_PACKS, kw_only=True)
+    _most_beside: int = field(default=MOST_BESIDE_BYTES, kw_only=True)
 
     @cached_property
     def here(self) -> str:
@@ -161,6 +165,11 @@ class WorkspacePacks:
         """Store a pack, then have the index name it."""
         objects = self._store_of(snapshots)
         assert objects is not None  # noqa: S101 (the callers have checked)
+        if objects is self.index.objects:
+            size = snapshots.disk_bytes(known)
+            if size > _LOOSER * self._most_beside:
+                reason = f"{size:,} bytes of new snapshots are too many without an object store"
+                raise ObjectStoreRefused(store=objects.name, reason=reason)
         with tempfile.TemporaryFile(dir=snapshots.repository.directory.parent) as file:
             written = snapshots.write_pack(known, file, boundary=boundary)
             if written is None:

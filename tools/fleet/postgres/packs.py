@@ -15,13 +15,11 @@ from ..objects import (
     ObjectStoreUnavailable,
     StoredObject,
 )
-from ..objects.objects import checked_key
+from ..objects.objects import MOST_BESIDE_BYTES, checked_key
 from ..objects.pack_index import Pack, PackKind, PackPlace
 from .database import Connection, OnDatabase, advisory_key
 from .errors import StoreFull, StoreRefused, StoreUnavailable
 
-MAX_OBJECT_BYTES: Final = 64 << 20
-"""The largest object that a database stores: it is sent in one statement."""
 _PIECE: Final = 1 << 20
 
 _ADD: Final = (
@@ -58,8 +56,8 @@ class PostgresObjects(OnDatabase):
     def put(self, key: str, content: IO[bytes]) -> bool:
         """Store an object unless it exists; see `ObjectStore`."""
         size = content.seek(0, os.SEEK_END)
-        if size > MAX_OBJECT_BYTES:
-            reason = f"an object of {size:,} bytes is more than {MAX_OBJECT_BYTES:,} bytes"
+        if size > MOST_BESIDE_BYTES:
+            reason = f"an object of {size:,} bytes is more than {MOST_BESIDE_BYTES:,} bytes"
             raise ObjectStoreRefused(store=self.name, reason=reason)
         content.seek(0)
         with self._statements() as connection:

@@ -9,7 +9,6 @@ bases no decision on them.
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple, NoReturn, Self
 
@@ -218,8 +217,7 @@ class WorkflowState(EntryData):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionLabels:
+class SessionLabels(NamedTuple):
     """Descriptive fields of a new session; checked when the session is created.
 
     Attributes:
@@ -231,7 +229,7 @@ class SessionLabels:
 
     title: str | None = None
     tags: Iterable[str] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = Metadata()
     parent_id: str | None = None
 
 

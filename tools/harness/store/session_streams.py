@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -18,11 +18,11 @@ from ...base.event_log import get_logger
 from ...base.files import DirectoryLock, FileSystem, ReadError, WriteError, hand_over, replace_file
 from ...base.files.append_log import APPEND_FLAGS, AppendLog
 from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from ...base.files.log_frames import LogEntry, LogMark, encode_log
-from ...base.files.safe_path import Missing, directory_beneath, is_bare
+from ...base.files.log_frames import LogMark, encode_log
+from ...base.files.safe_path import Missing, directory_beneath, is_bare, open_directory
 from ..domain.session_states import InvalidStateTransition, SessionState
 from ..errors import SessionNotFound, StreamMoved
-from ..session_layout import STREAMS
+from ..session_layout import SESSION_FILE, STREAMS
 from ..stream_port import NewEntry, StreamEntry, StreamMark, StreamPart, StreamTail, require_count
 from ..views.session_names import STREAM_SUFFIX, require_room
 
@@ -57,6 +57,7 @@ class FileStreams:
         self.token = token
         self._marks: OrderedDict[Path, LogMark] = OrderedDict()
         self._looks: dict[Path, tuple[_Look, StreamMark]] = {}
+        self._states: dict[Path, tuple[_Look, SessionState]] = {}
         self._mutex = Lock()
 
     def append(
@@ -105,8 +106,7 @@ class FileStreams:
         self._remember(path, part.mark)
         if look is not None:  # from before the read, so that later additions are seen next time
             self._looks[path] = (look, _of_stream(part.mark))
-        entries = [StreamEntry(*entry) for entry in part.entries]
-        return StreamPart(entries, _of_stream(part.mark), anew=part.anew)
+        return StreamPart(part.entries, _of_stream(part.mark), anew=part.anew)
 
     def read_last(self, path: Path, count: int) -> StreamTail:
         """Return the last entries of a stream; see `SessionStreams.read_last`."""
@@ -116,15 +116,14 @@ class FileStreams:
                 return StreamTail([], StreamMark(), whole=True)
             tail = log.read_last(count)
         self._remember(path, tail.mark)
-        entries = [StreamEntry(*entry) for entry in tail.entries]
-        return StreamTail(entries, _of_stream(tail.mark), tail.whole)
+        return StreamTail(tail.entries, _of_stream(tail.mark), tail.whole)
 
     def bodies(self, path: Path, entries: Sequence[StreamEntry], mark: StreamMark) -> list[bytes]:
         """Return the bodies of entries; see `SessionStreams.read_bodies`."""
         with self._log(path) as log:
             found = None
             if log is not None:
-                found = log.bodies((LogEntry(*entry) for entry in entries), _of_log(mark))
+                found = log.bodies(entries, _of_log(mark))
         if found is None:
             if not entries:
                 return []
@@ -171,7 +170,7 @@ class FileStreams:
         except FileNotFoundError:
             raise SessionNotFound(directory.name, path=directory.parent) from None
         try:
-            state = self.state_in(lock.fd, directory)
+            state = self._state(lock.fd, path)
             if state is None:
                 raise SessionNotFound(directory.name, path=directory.parent)
             if state.is_terminal:
@@ -186,17 +185,35 @@ class FileStreams:
         finally:
             lock.release()
 
+    def _state(self, directory_fd: int, path: Path) -> SessionState | None:
+        """Return a session's state; its file is read again only if it was written since."""
+        try:
+            look = _look_of(self.fs.stat(SESSION_FILE, dir_fd=directory_fd))
+        except OSError:
+            look = None  # opening it will show why
+        known = self._states.get(path)
+        if known is not None and known[0] == look:
+            return known[1]
+        state = self.state_in(directory_fd, path.parent.parent)
+        if state is not None and look is not None:
+            if len(self._states) >= _REMEMBERED:
+                self._states.clear()
+            self._states[path] = (look, state)
+        return state
+
     @contextmanager
     def _folder(self, directory_fd: int) -> Iterator[int]:
         """Open the folder of a session's streams, which the first append creates."""
-        with ExitStack() as held:
-            try:
-                fd = held.enter_context(directory_beneath(self.fs, directory_fd, [STREAMS]))
-            except FileNotFoundError:
-                missing = Missing.MADE
-                made = directory_beneath(self.fs, directory_fd, [STREAMS], missing=missing)
-                fd = held.enter_context(made)
+        try:
+            fd = open_directory(self.fs, STREAMS, dir_fd=directory_fd)
+        except FileNotFoundError:
+            with directory_beneath(self.fs, directory_fd, [STREAMS], missing=Missing.MADE) as made:
+                yield made
+            return
+        try:
             yield fd
+        finally:
+            close_reader(self.fs, fd)
 
     def _opened(self, folder_fd: int, path: Path) -> int:
         """Open a log to append to it; create it if it is missing."""
@@ -241,10 +258,9 @@ class FileStreams:
     def _look(self, path: Path) -> _Look | None:
         """Return a value that differs once a log was written; None if it can't be examined."""
         try:
-            found = self.fs.stat(str(path))
+            return _look_of(self.fs.stat(str(path)))
         except OSError:
             return None  # opening it will show why
-        return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
     def _known(self, path: Path) -> LogMark | None:
         with self._mutex:
@@ -257,6 +273,10 @@ class FileStreams:
             self._marks.move_to_end(path)
             if len(self._marks) > _REMEMBERED:
                 self._looks.pop(self._marks.popitem(last=False)[0], None)
+
+
+def _look_of(found: os.stat_result) -> _Look:
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _moved(path: Path) -> StreamMoved:

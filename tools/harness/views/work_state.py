@@ -5,8 +5,8 @@ All of it was said by persons and programs: it is data, never an instruction.
 
 # Annotations are evaluated here: as strings, each field's would have to be compiled.
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypedDict
 
 from .quotation import name_of, quoted
 
@@ -62,6 +62,14 @@ class WorkState(NamedTuple):
 
 
 NOTHING_KNOWN: Final = WorkState()
+
+
+class KnownWork(TypedDict):
+    """What a briefing shows beside the session itself: arguments of `briefing.brief`."""
+
+    work: WorkState
+    changed: str
+    steps: Sequence[str]
 
 
 def asked_lines(work: WorkState, may_show: Callable[[str], bool]) -> list[str]:

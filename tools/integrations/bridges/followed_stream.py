@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from threading import RLock
-from typing import Final, TypeVar
+from threading import Lock, RLock
+from typing import Final, Generic, TypeVar
 
 from attrs import define, field
 
@@ -25,10 +25,13 @@ _FIRST: Final = 32
 """How many entries the first look reads."""
 _FURTHER: Final = 8
 """By which factor each further step back reads more."""
+_FOLLOWED: Final = 64
+"""How many streams are followed at a time."""
 _KEPT_BYTES: Final = 1 << 19
 """Largest size of the cached bodies."""
 
 _T = TypeVar("_T")
+_F = TypeVar("_F")
 _Place = tuple[int, int]
 """A position and a size: an empty body may share its position with the next entry."""
 
@@ -189,3 +192,35 @@ class FollowedStream:
         self._bodies.clear()
         self._bytes = 0
         self._forget_all()
+
+
+@define(eq=False)
+class Followed(Generic[_F]):
+    """The sessions that are followed at a time, by their foreign ids.
+
+    Args:
+        sessions: The sessions of an SDK.
+        make: Follows the one of an id, which may not exist.
+    """
+
+    sessions: ForeignSessions
+    _make: Callable[[str], _F]
+    _followed: OrderedDict[str, _F] = field(factory=OrderedDict, init=False)
+    _mutex: Lock = field(factory=Lock, init=False)
+
+    def get(self, name: str) -> _F:
+        """Return one, which may not exist."""
+        with self._mutex:
+            found = self._followed.get(name)
+            if found is None:
+                found = self._followed[name] = self._make(name)
+                if len(self._followed) > _FOLLOWED:
+                    self._followed.popitem(last=False)
+            self._followed.move_to_end(name)
+            return found
+
+    def remove(self, name: str) -> None:
+        """Delete one; a missing one is no error. Raises as `ForeignSessions.remove`."""
+        self.sessions.remove(name)
+        with self._mutex:
+            self._followed.pop(name, None)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Lock
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, Self, TypeVar
 
 from attrs import define, field
 
@@ -283,6 +283,47 @@ class ForeignSessions:
     def _forget(self, session_id: str) -> None:
         with self._mutex:
             self._known.pop(session_id, None)
+
+
+class StoreUser:
+    """Base of what stores an SDK's data: opens the store, and closes the one it opened."""
+
+    _store: LocalSessions
+    _owned: bool
+
+    def _opened(
+        self,
+        store: LocalSessions | Path | str | None,
+        kind: str,
+        *,
+        words: str,
+        clock: Clock,
+        observers: Iterable[SessionObserver],
+    ) -> ForeignSessions:
+        self._store = opened_sessions(store)
+        self._owned = self._store is not store
+        return ForeignSessions(self._store, kind, words=words, clock=clock, observers=observers)
+
+    def close(self) -> None:
+        """Release open resources; a store that was passed in stays open."""
+        if self._owned:
+            self._store.close()
+
+    def __enter__(self) -> Self:
+        """Return it; it is closed at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Return it; it is closed at the end of the block."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
 
 
 def _name_in(document: bytes) -> str | None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from threading import Lock
 from typing import Final, NamedTuple, TypeVar
 from zlib import crc32
-
-from attrs import define, field
 
 from ...base.files import ReadError
 from ...harness.errors import StreamMoved
@@ -27,8 +24,6 @@ from .thread_entries import (
     entries_of,
 )
 
-_FOLLOWED: Final = 64
-"""How many threads are followed at a time."""
 _REMEMBERED: Final = 16
 """For how many of its checkpoints a thread caches the places of the values."""
 _READ: Final = 32
@@ -53,38 +48,6 @@ class CheckpointOrder(NamedTuple):
 
     first: bool = False
     newest: bool = False
-
-
-@define(eq=False)
-class GraphThreads:
-    """The threads of one store.
-
-    Args:
-        sessions: The sessions that store them.
-        stream: The name of each one's stream.
-    """
-
-    sessions: ForeignSessions
-    _stream: str
-    _followed: OrderedDict[str, GraphThread] = field(factory=OrderedDict, init=False)
-    _mutex: Lock = field(factory=Lock, init=False)
-
-    def get(self, name: str) -> GraphThread:
-        """Return a thread, which may not exist."""
-        with self._mutex:
-            thread = self._followed.get(name)
-            if thread is None:
-                thread = self._followed[name] = GraphThread(self.sessions, self._stream, name)
-                if len(self._followed) > _FOLLOWED:
-                    self._followed.popitem(last=False)
-            self._followed.move_to_end(name)
-            return thread
-
-    def remove(self, name: str) -> None:
-        """Delete a thread's session; a missing one is no error."""
-        self.sessions.remove(name)
-        with self._mutex:
-            self._followed.pop(name, None)
 
 
 class GraphThread:

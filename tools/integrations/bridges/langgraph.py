@@ -34,8 +34,9 @@ from ...base.errors import ExtraMissing
 from ...base.files.atomic_file import random_token
 from ...harness import LocalSessions, SessionObserver
 from ...harness.stream_port import StreamEntry
-from .foreign_sessions import ForeignSessions, in_thread, opened_sessions
-from .graph_threads import CheckpointOrder, GraphThread, GraphThreads
+from .followed_stream import Followed
+from .foreign_sessions import StoreUser, in_thread
+from .graph_threads import CheckpointOrder, GraphThread
 from .thread_entries import (
     CheckpointBody,
     IndexedCheckpoint,
@@ -88,7 +89,7 @@ class _Nothing:
 _NOTHING: Final = _Nothing()
 
 
-class AgentForgeSaver(BaseCheckpointSaver[str]):
+class AgentForgeSaver(StoreUser, BaseCheckpointSaver[str]):
     """Stores the checkpoints of graphs in sessions.
 
     Guarantees: when a call that writes returns, what it wrote survives the death of the process;
@@ -121,45 +122,20 @@ class AgentForgeSaver(BaseCheckpointSaver[str]):
         observers: Iterable[SessionObserver] = (),
         token: Callable[[], str] = random_token,
     ) -> None:
-        super().__init__(serde=serde)
-        sessions = opened_sessions(store)
-        self._owned = sessions is not store
+        BaseCheckpointSaver.__init__(self, serde=serde)
         self._token = token
-        self._threads = GraphThreads(
-            ForeignSessions(
-                sessions, _KIND, words="LangGraph thread", clock=clock, observers=observers
-            ),
-            _KIND,
+        sessions = self._opened(
+            store, _KIND, words="LangGraph thread", clock=clock, observers=observers
         )
+        self._threads = Followed(sessions, partial(GraphThread, sessions, _KIND))
 
     def session_id(self, thread_id: str) -> str:
         """Return the id of a thread's session, existing or not."""
         return self._threads.sessions.session_id(thread_id)
 
-    def close(self) -> None:
-        """Release open resources; a store that was passed in stays open."""
-        if self._owned:
-            self._threads.sessions.sessions.close()
-
     def setup(self) -> Awaitable[None]:
         """Do nothing: a store needs no preparation. For code that calls it, or awaits it."""
         return _NOTHING
-
-    def __enter__(self) -> Self:
-        """Return the checkpointer, which is closed at the end of the block."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close it."""
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        """Return the checkpointer, which is closed at the end of the block."""
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close it."""
-        self.close()
 
     # -------------------------------------------------------------------------------- reading
 

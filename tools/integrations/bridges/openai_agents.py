@@ -14,14 +14,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import ExtraMissing
 from ...harness import LocalSessions, SessionObserver
 from ...harness.stream_port import NewEntry, StreamEntry
 from .followed_stream import FollowedStream
-from .foreign_sessions import ForeignSessions, UnreadableEntry, in_thread, opened_sessions
+from .foreign_sessions import StoreUser, UnreadableEntry, in_thread
 
 try:
     from agents.items import TResponseInputItem
@@ -41,7 +41,7 @@ _DEAD: Final = 100
 """The least number of obsolete entries for which a conversation is rewritten."""
 
 
-class AgentForgeSession(SessionABC):
+class AgentForgeSession(StoreUser, SessionABC):
     """Stores the items of a conversation in a session.
 
     Guarantees: when a call that writes returns, what it wrote survives the death of the process;
@@ -84,10 +84,8 @@ class AgentForgeSession(SessionABC):
             if session_settings is None
             else coerce_session_settings(session_settings)
         )
-        sessions = opened_sessions(store)
-        self._owned = sessions is not store
-        self._sessions = ForeignSessions(
-            sessions, _KIND, words="OpenAI Agents conversation", clock=clock, observers=observers
+        self._sessions = self._opened(
+            store, _KIND, words="OpenAI Agents conversation", clock=clock, observers=observers
         )
         self._items: list[StreamEntry] = []
         self._entries = 0
@@ -99,19 +97,6 @@ class AgentForgeSession(SessionABC):
     def agentforge_session_id(self) -> str:
         """The id of the conversation's session, existing or not."""
         return self._stream.session_id
-
-    def close(self) -> None:
-        """Release open resources; a store that was passed in stays open."""
-        if self._owned:
-            self._sessions.sessions.close()
-
-    def __enter__(self) -> Self:
-        """Return the session, which is closed at the end of the block."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close it."""
-        self.close()
 
     # ------------------------------------------------------------------------- the SDK's protocol
 

@@ -6,11 +6,12 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from ..git.git_command import (
     Difference,
@@ -58,7 +59,7 @@ class Scratch:
         tree = None if work_tree is None else self.folder / work_tree
         if tree is not None:
             tree.mkdir(exist_ok=True)
-        return evolve(self.git, index=self.folder / name, work_tree=tree)
+        return replace(self.git, index=self.folder / name, work_tree=tree)
 
     def index_of(self, tree: str, name: str, work_tree: str | None = None) -> OwnRepository:
         """Return the repository with an index of a full tree."""
@@ -223,7 +224,7 @@ def open_scratch(
             folder / "git", repository.object_format, (repository.objects, *objects), repository.git
         )
         length = 64 if repository.object_format == "sha256" else 40
-        yield Scratch(folder, evolve(git, index=folder / "index"), length)
+        yield Scratch(folder, replace(git, index=folder / "index"), length)
 
 
 def new_own_repository(

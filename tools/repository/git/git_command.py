@@ -12,9 +12,7 @@ import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Final
-
-from attrs import evolve, frozen
+from typing import Final, NamedTuple
 
 from ...base.errors import reason_of
 from ...base.program_run import Ended, ProgramRun, ProgramRunner, run_program
@@ -74,8 +72,7 @@ def find_git(path: str | None = None) -> str | None:
     return shutil.which("git", path=os.pathsep.join(folders)) if folders else None
 
 
-@frozen
-class GitOutput:
+class GitOutput(NamedTuple):
     """The output of one run of git.
 
     Attributes:
@@ -193,7 +190,7 @@ class Git:
             **environment,
         }
         try:
-            ended = self._runner(evolve(options, words=[program, *arguments], environment=whole))
+            ended = self._runner(options._replace(words=[program, *arguments], environment=whole))
         except OSError as error:
             raise GitFailed(
                 command=command,
@@ -234,8 +231,7 @@ EXECUTABLE: Final = "100755"
 _NONE: Final = "000000"
 
 
-@frozen
-class Leaf:
+class Leaf(NamedTuple):
     """The entry of a tree or an index at a path.
 
     Attributes:
@@ -252,8 +248,7 @@ class Leaf:
         return self.mode == GITLINK
 
 
-@frozen
-class Difference:
+class Difference(NamedTuple):
     """A path that differs between two trees.
 
     Attributes:
@@ -267,8 +262,7 @@ class Difference:
     new: Leaf | None
 
 
-@frozen
-class IndexEntry:
+class IndexEntry(NamedTuple):
     """A path of an index.
 
     Attributes:

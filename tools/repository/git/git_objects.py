@@ -7,14 +7,12 @@ folder's entries, in the order of their names; a folder's name counts as ending 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
-
-from attrs import define, field, frozen
+from typing import Final, NamedTuple
 
 from ...base.files import FileSystem, WriteError
 from ...base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader, opened
@@ -26,14 +24,14 @@ FILE: Final = b"100644"
 EXECUTABLE: Final = b"100755"
 LINK: Final = b"120000"
 SUBMODULE: Final = b"160000"
+_ID_BYTES: Final = {"sha1": 20, "sha256": 32}
 _COMPRESSION: Final = 1
 _READ_ONLY: Final = 0o444
 _UNFINISHED: Final = "tmp_obj_"
 """Git's prefix for an unfinished object, which its `prune` removes."""
 
 
-@frozen
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """An entry of a tree.
 
     Attributes:
@@ -53,6 +51,8 @@ def object_id(kind: bytes, content: bytes, algorithm: str = "sha1") -> str:
         content: Its content.
         algorithm: "sha1" or "sha256".
     """
+    import hashlib  # slow to load, and where nothing changed, nothing is stored
+
     digest = hashlib.new(algorithm, b"%b %d\0" % (kind, len(content)), usedforsecurity=False)
     digest.update(content)
     return digest.hexdigest()
@@ -115,7 +115,7 @@ def compressed(kind: bytes, content: bytes) -> bytes:
     return zlib.compress(b"%b %d\0" % (kind, len(content)) + content, _COMPRESSION)
 
 
-@define
+@dataclass(slots=True, eq=False, repr=False)
 class ObjectFiles:
     """The loose objects of a repository.
 
@@ -132,12 +132,12 @@ class ObjectFiles:
     fs: FileSystem
     algorithm: str
     token: Callable[[], str]
-    _unsynced: set[str] = field(factory=set, init=False)
+    _unsynced: set[str] = field(default_factory=set, init=False)
 
     @property
     def id_bytes(self) -> int:
         """The length of an id, in bytes."""
-        return hashlib.new(self.algorithm, usedforsecurity=False).digest_size
+        return _ID_BYTES[self.algorithm]
 
     def read(self, oid: str, kind: bytes) -> bytes | None:
         """Return an object's content; None if it is not loose, or is damaged."""

@@ -15,10 +15,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-
-from attrs import field, frozen
 
 from ...base.program_run import ProgramRun
 from ..errors import NotARepository, UnknownRevision, printable
@@ -60,7 +59,7 @@ _PROGRAM_KEYS: Final = re.compile(
 _PROGRAM_OPTIONS: Final = re.compile(rb"--(?:textc|filt|ext-d|exec|upload-|receive-)")
 
 
-@frozen
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class OwnRepository:
     """A repository that this library made, in a directory that only it writes to.
 
@@ -74,7 +73,7 @@ class OwnRepository:
     git_dir: Path
     work_tree: Path | None = None
     index: Path | None = None
-    git: Git = field(factory=Git, kw_only=True, eq=False)
+    git: Git = field(default_factory=Git, kw_only=True)
 
     def run(
         self,
@@ -122,7 +121,7 @@ class OwnRepository:
         )
 
 
-@frozen
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class UserRepository:
     """A person's repository, of which only objects, refs and the index are read.
 
@@ -146,7 +145,7 @@ class UserRepository:
     objects: Path
     object_format: str
     shallow: bool
-    git: Git = field(factory=Git, kw_only=True, eq=False)
+    git: Git = field(default_factory=Git, kw_only=True)
 
     @classmethod
     def at(cls, path: Path, git: Git | None = None) -> UserRepository:

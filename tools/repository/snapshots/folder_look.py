@@ -13,11 +13,10 @@ import threading
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import repeat
 from typing import Final, cast
-
-from attrs import frozen
 
 from ...base.files import FileSystem, OsFileSystem
 
@@ -45,7 +44,7 @@ Mark = tuple[int, int, int, int, int]
 Look = tuple[int, ...]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FolderLook:
     """A folder's entries and their status.
 

@@ -11,9 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
-
-from attrs import field, frozen
+from typing import Any, Final, NamedTuple
 
 _VERSION: Final = 1
 _OWNER_EXECUTES: Final = 0o100
@@ -43,8 +41,7 @@ def common_modes(files: Mapping[int, int], folders: Mapping[int, int]) -> dict[s
     }
 
 
-@frozen
-class WorkspaceManifest:
+class WorkspaceManifest(NamedTuple):
     """The modes and the empty folders of a workspace.
 
     Attributes:
@@ -57,7 +54,7 @@ class WorkspaceManifest:
     """
 
     common: Mapping[str, int] = _USUAL
-    modes: Mapping[bytes, int] = field(factory=dict)
+    modes: Mapping[bytes, int] = MappingProxyType({})
     empty: tuple[bytes, ...] = ()
     left_out: tuple[bytes, ...] = ()
     left_out_count: int = 0

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Final
-
-from attrs import frozen
+from typing import Final, NamedTuple
 
 from ...base.files.filesystem import READ_FLAGS, close_reader, opened
 from ...base.files.regular_file import read_descriptor
@@ -49,8 +47,7 @@ class _NotHere(Exception):
     """Git has to write this tree."""
 
 
-@frozen
-class Change:
+class Change(NamedTuple):
     """The changes of a workspace since its last tree.
 
     Attributes:

@@ -11,9 +11,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Final
-
-from attrs import frozen
+from typing import IO, Final, NamedTuple
 
 from ...base.files import AtomicFileWriter
 from ..errors import GitFailed
@@ -25,8 +23,7 @@ _HERE: Final = "packs.here"
 """The file with the names of the packs whose objects the repository has, one per line."""
 
 
-@frozen
-class NewPack:
+class NewPack(NamedTuple):
     """A pack to import.
 
     Attributes:
@@ -137,6 +134,16 @@ def require_whole(
         *("rev-list", "--objects", "--quiet", "--stdin"),
         stdin="".join(f"{line}\n" for line in _beyond(wanted, known)).encode(),
     )
+
+
+def disk_bytes(locked: LockedRepository, wanted: Collection[str], known: Collection[str]) -> int:
+    """Return how many bytes the objects of snapshots take, without those of known commits.
+
+    Raises:
+        GitFailed: Objects are missing.
+    """
+    asked = "".join(f"{line}\n" for line in _beyond(wanted, known)).encode()
+    return int(locked.git("rev-list", "--objects", "--disk-usage", "--stdin", stdin=asked).line)
 
 
 def _beyond(wanted: Collection[str], known: Collection[str]) -> Iterator[str]:

@@ -20,10 +20,9 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
-
-from attrs import field, frozen
+from typing import Any, Final, NamedTuple
 
 from ...base.errors import ErrorKind
 from ...base.files import DirectoryLock, FileSystem, OsFileSystem, WriteError, sweep_discarded
@@ -106,7 +105,7 @@ class NoSnapshots(RepositoryError, kind=ErrorKind.NOT_FOUND):
     """Their expected place."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SnapshotRepository:
     """A repository of snapshots and their workspace.
 
@@ -125,12 +124,12 @@ class SnapshotRepository:
 
     directory: Path
     workspace: Path
-    git: Git = field(factory=Git, kw_only=True, eq=False)
-    fs: FileSystem = field(factory=OsFileSystem, kw_only=True, eq=False)
-    token: Callable[[], str] = field(default=random_token, kw_only=True, eq=False)
+    git: Git = field(default_factory=Git, kw_only=True)
+    fs: FileSystem = field(default_factory=OsFileSystem, kw_only=True)
+    token: Callable[[], str] = field(default=random_token, kw_only=True)
     lock_timeout_s: float = field(default=60.0, kw_only=True)
     foreign: bool = field(default=False, kw_only=True)
-    choice: FileChoice | None = field(default=None, kw_only=True, eq=False)
+    choice: FileChoice | None = field(default=None, kw_only=True)
     shared: bool = field(default=False, kw_only=True)
 
     @property
@@ -310,8 +309,7 @@ class SnapshotRepository:
             raise
 
 
-@frozen
-class LockedRepository:
+class LockedRepository(NamedTuple):
     """A repository of snapshots whose lock is held.
 
     Attributes:

@@ -15,11 +15,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Final
-
-from attrs import evolve, field, frozen
+from typing import IO, Final, NamedTuple
 
 from ...base.clock import Clock, utc_now
 from ...base.errors import ErrorKind, reason_of
@@ -30,6 +29,7 @@ from .chosen_files import bring_to
 from .manifest import WorkspaceManifest
 from .snapshot_packs import (
     NewPack,
+    disk_bytes,
     end_history,
     fetch_packs,
     history_ends,
@@ -66,8 +66,7 @@ class SnapshotMissing(RepositoryError, kind=ErrorKind.NOT_FOUND):
     directory: Path
 
 
-@frozen
-class Snapshot:
+class Snapshot(NamedTuple):
     """A snapshot.
 
     Attributes:
@@ -92,8 +91,7 @@ class Snapshot:
         return WorkspaceState(self.tree, self.manifest)
 
 
-@frozen
-class PackWritten:
+class PackWritten(NamedTuple):
     """The content of a pack of snapshots.
 
     Attributes:
@@ -105,7 +103,7 @@ class PackWritten:
     base: str | None
 
 
-@frozen
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Snapshots:
     """The snapshots of one workspace.
 
@@ -116,8 +114,8 @@ class Snapshots:
     """
 
     repository: SnapshotRepository
-    clock: Clock = field(default=utc_now, kw_only=True, eq=False)
-    limits: ScanLimits = field(factory=ScanLimits, kw_only=True)
+    clock: Clock = field(default=utc_now, kw_only=True)
+    limits: ScanLimits = field(default_factory=ScanLimits, kw_only=True)
 
     # -------------------------------------------------------------------------------------- taking
 
@@ -499,6 +497,16 @@ class Snapshots:
             base = self.repository.base_commit() if self.repository.has_base else None
             return PackWritten(tuple(new), base)
 
+    def disk_bytes(self, known: Collection[str]) -> int:
+        """Return how many bytes the snapshots take on the disk that other machines lack.
+
+        Raises:
+            GitFailed: Objects are missing.
+        """
+        with self.repository.locked() as locked:
+            ids = self._ids(locked)
+            return disk_bytes(locked, set(ids).difference(known), set(ids).intersection(known))
+
     def packs_here(self) -> Collection[str]:
         """Return the names of the packs that were imported, or recorded."""
         return packs_here(self.repository.directory)
@@ -547,7 +555,7 @@ class Snapshots:
 
     def at(self, repository: SnapshotRepository) -> Snapshots:
         """Return the snapshots of another workspace, with the same clock and limits."""
-        return evolve(self, repository=repository)
+        return Snapshots(repository, clock=self.clock, limits=self.limits)
 
 
 def _by_age(snapshot: Snapshot) -> tuple[datetime, str]:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
-
-from attrs import frozen
+from typing import Final, NamedTuple
 
 from ...base.files.filesystem import close_reader
 from ..errors import GitFailed, SnapshotRefused, printable
@@ -36,8 +34,7 @@ _BYTES_EACH: Final = 16 << 10
 _NOTHING: Final[Mapping[bytes, FolderLook]] = {}
 
 
-@frozen
-class WorkspaceState:
+class WorkspaceState(NamedTuple):
     """The current content of a workspace.
 
     Attributes:
@@ -49,8 +46,7 @@ class WorkspaceState:
     manifest: WorkspaceManifest
 
 
-@frozen
-class LookedAt:
+class LookedAt(NamedTuple):
     """A look at a workspace.
 
     Attributes:
@@ -90,8 +86,7 @@ def look_at(locked: LockedRepository, limits: ScanLimits) -> LookedAt | None:
         close_reader(repository.fs, fd)
 
 
-@frozen
-class Written:
+class Written(NamedTuple):
     """A workspace whose tree is written.
 
     Attributes:

@@ -13,10 +13,9 @@ import zlib
 from array import array
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
-
-from attrs import evolve, frozen
+from typing import Final, NamedTuple
 
 from ...base.files import OsFileSystem
 from ...base.files.regular_file import write_all
@@ -34,8 +33,7 @@ _FOLDER: Final = struct.Struct("<12Q")
 _MOST: Final = 1 << 30
 
 
-@frozen(eq=False)
-class WorkspaceMemory:
+class WorkspaceMemory(NamedTuple):
     """The stored look at a workspace.
 
     Attributes:
@@ -177,11 +175,11 @@ def _as_kept(look: FolderLook, looked_at_ns: int) -> FolderLook:
     ]
     mark: Mark = _NO_MARK if _is_recent(look.mark[3], look.mark[4], looked_at_ns) else look.mark
     if not recent:
-        return look if mark is look.mark else evolve(look, mark=mark)
+        return look if mark is look.mark else replace(look, mark=mark)
     numbers = look.numbers[:]
     for at in recent:
         numbers[SECONDS * look.count + at] = NEVER
-    return evolve(look, mark=mark, numbers=numbers)
+    return replace(look, mark=mark, numbers=numbers)
 
 
 def _is_recent(seconds: int, nanoseconds: int, looked_at_ns: int) -> bool:

@@ -9,10 +9,9 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Protocol
-
-from attrs import Factory, astuple, define, evolve, frozen
+from typing import Final, NamedTuple, Protocol
 
 from ...base.clock import utc_now
 from ...base.files import FileSystem
@@ -46,8 +45,7 @@ _SPECIAL: Final = {
 }
 
 
-@frozen
-class ScanLimits:
+class ScanLimits(NamedTuple):
     """The limits of a workspace's content.
 
     Attributes:
@@ -68,7 +66,7 @@ class ScanLimits:
 
     def in_order(self) -> tuple[int, ...]:
         """Return the limits in the order of `WorkspaceScan.measures`."""
-        return astuple(self)
+        return tuple(self)
 
 
 class FileChoice(Protocol):
@@ -92,7 +90,7 @@ class TooMuchAtOnce(SnapshotRefused):
     """More has changed than one call may store; nothing was stored."""
 
 
-@define
+@dataclass(slots=True, eq=False, repr=False)
 class WorkspaceScan:
     """The content of a workspace.
 
@@ -105,8 +103,8 @@ class WorkspaceScan:
         same: Whether everything is unchanged since the given look.
     """
 
-    looks: dict[bytes, FolderLook] = Factory(dict)
-    empty: list[bytes] = Factory(list)
+    looks: dict[bytes, FolderLook] = field(default_factory=dict)
+    empty: list[bytes] = field(default_factory=list)
     entries: int = 0
     size_bytes: int = 0
     looked_at_ns: int = 0
@@ -287,7 +285,7 @@ class _Scanner:
         if numbers == known.numbers:
             self._count(known.count + len(known.below) + len(known.left_out))
             return known
-        look = evolve(known, numbers=numbers)
+        look = replace(known, numbers=numbers)
         if not all(number >> MODE_SHIFT & _TYPE in _KEPT for number in look.column(MODE)):
             return None
         most = self._limits.max_file_bytes

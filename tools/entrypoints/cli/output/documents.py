@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ....harness.session_layout import STEPS_KEY
+
 if TYPE_CHECKING:
     from .... import harness
     from ....harness.session_ports import LocalSessions
@@ -87,6 +89,8 @@ def session_document(
 
 def program_document(session: harness.SessionContext, store: LocalSessions) -> dict[str, Any]:
     """Describe the program that leads a session, with its last steps; empty without one."""
+    if STEPS_KEY not in session.workflow_state:
+        return {}
     from ....harness.steps.step_views import program_view
 
     program = program_view(store, session)

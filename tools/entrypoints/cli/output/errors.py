@@ -69,6 +69,15 @@ class Interrupted(AgentForgeError, kind=ErrorKind.INTERRUPTED):
     """The session at work."""
 
 
+class ProgramFailed(AgentForgeError, kind=ErrorKind.NOT_DONE):
+    """A person's own program ended with an exception."""
+
+    message = "the program ended with {reason}. What was recorded is saved. To go on: {command}"
+    reason: str
+    command: str
+    """The command line that goes on."""
+
+
 class SandboxSessionNotFound(AgentForgeError, kind=ErrorKind.NOT_FOUND):
     """A sandbox session, or a session's workspace, does not exist."""
 

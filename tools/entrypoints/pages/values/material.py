@@ -25,6 +25,7 @@ from ....harness.steps.step_views import ProgramView, program_view
 from ....harness.views.question_entries import questions_asked
 from ....harness.views.session_filter import SessionFilter
 from ....harness.views.session_head import SessionSummary
+from ....harness.views.work_state import NOTHING_KNOWN, KnownWork
 from ....workflows.agents.port import AgentAnswer
 from ....workflows.converters import made
 from ....workflows.gates.verdict import Verdict
@@ -107,6 +108,7 @@ MAX_FILES: Final = 200
 """Maximum number of files shown with their contents."""
 MAX_CHILDREN: Final = 50
 """Maximum number of child sessions shown."""
+_NOTHING_KNOWN: Final = KnownWork(work=NOTHING_KNOWN, changed="", steps=())
 _MAX_TEXT: Final = 2_000_000
 _MAX_IMAGES: Final = 4 << 20
 _MAX_READ: Final = 4 << 20
@@ -123,6 +125,7 @@ class SessionMaterial:
         specification: The specification that it works from, or None.
         offered: The answers that questions offered, by the question's text.
         children: The child sessions that changed last, as `PageSource.children` returns them.
+        work: The state of the work, for its briefing.
         program: The program that leads it, or None.
     """
 
@@ -131,6 +134,7 @@ class SessionMaterial:
     specification: Content | None = None
     offered: Mapping[str, tuple[Option, ...]] = field(factory=dict)
     children: tuple[SessionSummary, ...] = ()
+    work: KnownWork = _NOTHING_KNOWN
     program: ProgramView | None = None
 
 
@@ -144,6 +148,7 @@ class PageSource:
         workspace: Its workspace, or None if that is on another machine.
         differences: Compares its checkpoints; if None, changes are derived from answers.
         questions: Returns the questions asked under an id; None if they are not available.
+        work: Returns the state of the work; None if it is not available.
         fs: The file system of the workspace.
     """
 
@@ -152,6 +157,7 @@ class PageSource:
     workspace: Path | None = field(default=None, kw_only=True)
     differences: Differences | None = field(default=None, kw_only=True)
     questions: AskedUnder | None = field(default=None, kw_only=True)
+    work: Callable[[], KnownWork] | None = field(default=None, kw_only=True)
     fs: FileSystem = field(factory=OsFileSystem, kw_only=True)
 
     def read(self) -> SessionMaterial:
@@ -170,6 +176,7 @@ class PageSource:
             contents=self._contents(files),
             specification=self._specification(),
             offered=options_by_prompt(self._questions(steps.values())),
+            work=_NOTHING_KNOWN if self.work is None else self.work(),
             program=program_view(self.sessions, self.session),
         )
 

@@ -12,6 +12,7 @@ from ....harness import SessionArtifact, SessionContext
 from ....harness.domain.history_events import BudgetExtended
 from ....harness.steps.step_views import ProgramView
 from ....harness.views.session_head import SessionSummary
+from ....harness.views.work_state import KnownWork
 from ....workflows.run.progress import charges, extension_in
 from .asked_questions import QuestionView, asked_questions
 from .attempts import AttemptView
@@ -67,6 +68,7 @@ class SessionView:
         budget: The budget left after each charge and each extension, oldest first.
         questions: The questions to a person, oldest first.
         files: The files that it made, by path.
+        work: The state of the work, for its briefing.
     """
 
     session: SessionContext
@@ -78,6 +80,7 @@ class SessionView:
     budget: tuple[BudgetPoint, ...]
     questions: tuple[QuestionView, ...]
     files: tuple[FileView, ...]
+    work: KnownWork
 
     @property
     def seconds(self) -> float:
@@ -108,6 +111,7 @@ def view_of(
         budget=_budget(session),
         questions=asked_questions(session.history, material.offered),
         files=_files(session, material.contents),
+        work=material.work,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from xml.etree.ElementTree import Element
 
+from ....agents.hooks.messages import known_work
 from ....agents.ledger import AMOUNTS, SCOPE_NAMES, Standing
 from ....base.settings.spending import SCOPES
 from ....harness import SessionContext, SessionState
@@ -43,6 +44,7 @@ def session_view(services: UiServices, _: Form, session_id: str) -> View:
         store,
         workspace=store.workspace_path(session_id) if services.has_workspace(session_id) else None,
         differences=services.differences(manager, session),
+        work=lambda: known_work(store, session, lambda _: True),
     )
     shown = view_of(session, source.read(), now=services.clock())
     actions = _actions(session, read_only=services.read_only)

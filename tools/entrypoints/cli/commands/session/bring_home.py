@@ -349,6 +349,7 @@ def report(
 
 def _page(cli: Cli, shortened: str) -> tuple[harness.SessionContext, str]:
     """Return a session and its HTML page."""
+    from .....agents.hooks.messages import known_work
     from ....pages.session_page import session_report
     from ....pages.values.material import PageSource
 
@@ -364,6 +365,7 @@ def _page(cli: Cli, shortened: str) -> tuple[harness.SessionContext, str]:
         workspace=manager.store.workspace_path(session.session_id) if is_here else None,
         differences=lambda before, after: manager.diff(before, after, patch=True),
         questions=lambda one: questions().get(one).request.questions,
+        work=lambda: known_work(cli.store(), session, lambda _: True),
     )
     return session, session_report(source, now=cli.outside.clock())
 

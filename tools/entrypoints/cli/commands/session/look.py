@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from ..... import harness
+from .....harness.session_layout import STEPS_KEY
 from ...context import Cli
 from ...options import Follow, SessionId, flag, option
 from ...output.documents import artifact_document, entry_document, session_document
@@ -67,20 +68,26 @@ def _view(
     *,
     children: Sequence[str] = (),
 ) -> list[RenderableType]:
-    from .....harness.steps.step_views import program_view, words_to_go_on
     from ...output import render
 
     store, whole = manager.store, session.session_id
+    program = None
+    go_on: Sequence[str] = ("resume", whole)
+    if STEPS_KEY in session.workflow_state:
+        from .....harness.steps.step_views import program_view, words_to_go_on
+
+        program = program_view(store, session)
+        go_on = words_to_go_on(store, whole)
     interrupted = store.is_interrupted(whole, session.state)
     return render.session_view(
         session,
         path=store.where_is(whole),
         workspace=store.workspace_path(whole),
         now=cli.outside.clock(),
-        interrupted=cli.command(*words_to_go_on(store, whole)) if interrupted else None,
+        interrupted=cli.command(*go_on) if interrupted else None,
         adopt=None if store.is_own(whole) else cli.command("session", "adopt", whole),
         children=children,
-        program=program_view(store, session),
+        program=program,
     )
 
 

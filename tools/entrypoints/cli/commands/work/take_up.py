@@ -254,9 +254,7 @@ def _take_files_over(cli: Cli, session_id: str, root: Path, how: str | None) -> 
         cli.output.remark(f"The last files of {session_id} are only on {host}{why}.")
     found = None if target is None else here.changes(here.tree_now(), target.snapshot or "")
     if target is not None and found is not None and found.files:
-        cli.output.remark(
-            f"To the files of checkpoint {target.number}, from {host}, it is from here:"
-        )
+        cli.output.remark(f"What the files of checkpoint {target.number}, from {host}, change:")
         show_stat(cli, found)
         if how is None and not cli.output.can_ask():
             raise misuse("--files", "say bring or leave: the files here are not the session's")

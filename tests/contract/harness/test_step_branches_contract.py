@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import (
     InvalidStateTransition,
     LocalSessions,
@@ -30,10 +30,11 @@ from tests.support.recorded_programs import begin_program, recording
 STEPS = ("outline#1", "draft#1", "draft#2", "outer#1/inner#1", "outer#1", "publish#1")
 
 
-@pytest.fixture(params=[SessionStore, MemorySessions], ids=["files", "memory"])
+@pytest.fixture(params=["files", "memory", "postgres"])
 def store(request: pytest.FixtureRequest, base: Path) -> LocalSessions:
-    make: Callable[[Path], LocalSessions] = request.param
-    return make(base)
+    if request.param == "postgres":
+        return PostgresStore(request.getfixturevalue("database"), base)
+    return SessionStore(base) if request.param == "files" else MemorySessions(base)
 
 
 @pytest.fixture
