@@ -688,6 +688,17 @@ def test_a_phase_is_entered_once(world: World) -> None:
     assert (entered, found.current_phase) == (["plan", "build"], "build")
 
 
+def test_a_phase_whose_call_was_not_recorded_is_not_entered_twice(world: World) -> None:
+    with world.start() as s:
+        manager = SessionManager(world.opened())
+        manager.open(s.id)
+        manager.advance_phase("plan")  # as far as a process came that was killed
+        s.phase("plan")
+    found = world.opened().load(s.id)
+    assert found is not None
+    assert [one.phase for one in found.history if one.action == "phase_advanced"] == ["plan"]
+
+
 def test_a_version_lets_a_session_go_on_as_it_began(world: World) -> None:
     with world.start(key="old") as s:
         s.step("a", Paid())
