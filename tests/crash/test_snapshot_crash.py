@@ -178,6 +178,64 @@ def test_a_kill_before_any_call_of_going_back_leaves_each_file_old_or_new(tmp_pa
     assert int(done.stdout) * step > 80
 
 
+REWIND_AT_EACH_CALL_OF_THE_SESSION = """
+import os, pathlib, subprocess, sys
+from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.wiring.bootstrap import open_snapshots
+from tests.support.agent_conversations import Conversation, Project
+from tests.support.filesystem import FaultyFileSystem
+
+folder, step = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+project = Project(folder / "project")
+subprocess.run(["git", "init", "-q", project.folder], check=True)
+session_id, talk = project.begin(), Conversation(project)
+file = project.folder / "a.txt"
+file.write_text("one")
+talk.start()
+talk.prompt()
+file.write_text("two")
+talk.hook("Stop", last_assistant_message="done")
+
+def opened(store):
+    manager = SessionManager(store, snapshots=open_snapshots(project.store), clock=project.clock)
+    manager.load(session_id)
+    return manager
+
+call, died = 0, True
+while died:
+    mine = f"mine at {call}"
+    file.write_text(mine)
+    child = os.fork()
+    if not child:
+        left = iter(range(call, -1, -1))
+        fs = FaultyFileSystem(before=lambda _: next(left) or os._exit(9))
+        opened(SessionStore(project.store.base_path, fs=fs)).rewind(1, in_turn=True)
+        os._exit(0)
+    died = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert file.read_text() in {"one", mine}, call
+    manager = opened(project.store)
+    manager.rewind(1, in_turn=True)
+    assert file.read_text() == "one", call
+    found = []
+    for one in manager.checkpoints()[-3:]:
+        manager.rewind(one.number, in_turn=True)
+        found.append(file.read_text())
+    assert mine in found, (call, found)
+    call += step
+print(call // step)
+"""
+
+
+def test_a_kill_before_any_call_of_the_session_in_a_rewind_loses_no_file_of_the_person(
+    tmp_path: Path,
+) -> None:
+    step = 1 if SOAKING else 12
+    words = [sys.executable, "-c", REWIND_AT_EACH_CALL_OF_THE_SESSION, tmp_path, str(step)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.splitlines()[-1]) * step > 40
+
+
 def judge(store: SessionStore, session_id: str) -> None:
     manager = SessionManager(store, snapshots=SessionSnapshots(store))
     manager.open(session_id)

@@ -149,6 +149,7 @@ def test_what_the_database_refuses_is_said_on_both_machines(
         connection.execute("drop table agentforge.pack_objects")
     session = one.work("talk-1", a="two\n")
     assert "not on other machines" in (last_kept(session).unkept or "")
+    assert "not on other machines" in one.agentforge("show", session.session_id).stdout
     done = other.agentforge("resume", session.session_id, "--in", "opencode")
     said = " ".join(done.stderr.split())
     assert done.returncode == 0, said

@@ -22,20 +22,20 @@ Entries = list[tuple[bytes, bytes]]
 
 def frame_at(data: bytes, at: int, previous: int) -> tuple[list[StreamEntry], LogMark] | None:
     """Return the frame at an offset, in the plainest way, or None."""
-    header = data[at : at + 28]
-    if len(header) < 28 or header[:4] != b"AFL1":
+    header = data[at : at + 36]
+    if len(header) < 36 or header[:4] != b"AFL1":
         return None
-    count, index_bytes, size, before, checksum = struct.unpack("<IIQII", header[4:])
-    end = at + 28 + size
-    index = data[at + 28 : at + 28 + index_bytes]
-    if count * 16 > index_bytes or index_bytes > size or end + 12 > len(data):
+    checksum, place, before, count, index_bytes, size = struct.unpack("<IQIIIQ", header[4:])
+    end = at + 36 + size
+    index = data[at + 36 : at + 36 + index_bytes]
+    if count * 16 > index_bytes or index_bytes > size or end + 12 > len(data) or place != at:
         return None
-    if crc32(header[:24] + struct.pack("<Q", at) + index) != checksum:
+    if crc32(header[8:] + index) != checksum or before != previous:
         return None
-    if data[end : end + 12] != struct.pack("<Q", end + 12 - at) + b"AFLE" or before != previous:
+    if data[end : end + 12] != struct.pack("<Q", end + 12 - at) + b"AFLE":
         return None
     rows = [struct.unpack_from("<IQI", index, 16 * row) for row in range(count)]
-    head, body, entries = 16 * count, at + 28 + index_bytes, []
+    head, body, entries = 16 * count, at + 36 + index_bytes, []
     for head_bytes, body_bytes, check in rows:
         entries.append(StreamEntry(body, body_bytes, check, index[head : head + head_bytes]))
         head, body = head + head_bytes, body + body_bytes
@@ -52,7 +52,7 @@ def plain_scan(data: bytes, mark: LogMark) -> LogScan:
             whole = [
                 at
                 for at in places
-                for one in [struct.unpack_from("<I", data[at + 20 :] + bytes(4))]
+                for one in [struct.unpack_from("<I", data[at + 16 :] + bytes(4))]
                 if frame_at(data, at, one[0])
             ]
             return LogScan(entries, mark, Rest.DAMAGED if whole else Rest.TORN)

@@ -202,6 +202,8 @@ def test_why_nothing_is_stored_is_recorded_once(
     [found] = checkpoints(project.session(begun))
     assert found.snapshot is None
     assert ".gitattributes: it is a named pipe" in (found.unkept or "")
+    details = [one.details for one in project.session(begun).history if one.action == "checkpoint"]
+    assert details == [found.unkept]
 
 
 class Started:

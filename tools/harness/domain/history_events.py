@@ -69,7 +69,7 @@ class Checkpoint(HistoryEvent):
 
     Attributes:
         snapshot: The snapshot of the workspace, or None.
-        unkept: Why a snapshot that should exist is missing, or None.
+        unkept: Why a snapshot that should exist is missing, or on one machine alone, or None.
     """
 
     snapshot: str | None = field(default=None, metadata=_WHERE_GIVEN)
@@ -150,6 +150,11 @@ class SessionAborted(_WithReason, action="session_aborted"):
 
 class CheckpointTaken(Checkpoint, action="checkpoint", log="session.checkpoint"):
     """The work was marked as being in a good state."""
+
+    @property
+    def sentence(self) -> str | None:
+        """Why its snapshot is missing, or is on one machine alone."""
+        return self.unkept
 
 
 class WorkspacePrepared(Checkpoint, action="workspace_prepared"):
