@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions import Budget, Retry, Session, session
+from agentforge_sessions import Budget, Retry, Session, SessionStore, session
 from agentforge_sessions.base.cancellation import CancelToken, OperationCancelled, cancellable
 from agentforge_sessions.base.files import WriteError
 from agentforge_sessions.entrypoints.durable.limits import LimitReached
 from agentforge_sessions.entrypoints.durable.opening import SessionOpening
+from agentforge_sessions.harness.errors import SessionNotAdopted
 from agentforge_sessions.harness.steps.errors import (
     ArgumentsDiffer,
     InvalidStepName,
@@ -364,6 +365,34 @@ def test_a_file_that_can_not_be_written_does_not_hide_the_programs_exception(
         pass
 
 
+def test_a_second_process_waits_for_the_first_as_long_as_it_likes(start: Start, base: Path) -> None:
+    found: list[Any] = []
+
+    def second() -> None:
+        with start(store=SessionStore(base), wait_s=60) as s:
+            found.append(s.result if s.finished else s.step("a", lambda: "again"))
+
+    for end in (False, True):
+        with start(store=SessionStore(base)) as s:
+            waiting = threading.Thread(target=second)
+            waiting.start()
+            s.step("a", lambda: "first")
+            if end:
+                s.finish("the end")
+        waiting.join(60)
+    assert found == ["first", "the end"]
+
+
+def test_a_session_that_came_with_a_repository_is_not_believed(
+    start: Start, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with start(store=SessionStore(base)) as s:
+        s.step("a", lambda: "a stranger's")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another person"))
+    with pytest.raises(SessionNotAdopted), start(store=SessionStore(base)):
+        raise AssertionError
+
+
 # ------------------------------------------------------------------------------- the person
 
 
@@ -381,8 +410,10 @@ def limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_persons_limits_count_over_all_sessions(start: Start) -> None:
     with start(key="one") as s:
         s.step("a", lambda: s.spend(60), spend=60)
-        with s.session("part", budget=30) as part:
+        with s.session("part", budget=40) as part:
             part.step("b", lambda: part.spend(20), spend=20)
+            with pytest.raises(LimitReached):
+                part.step("c", pytest.fail, "it was called", spend=21)
             part.finish()
     with start(key="two") as s:
         with pytest.raises(LimitReached) as reached:

@@ -57,8 +57,6 @@ def sleep_until(core: SessionCore, place: CallPlace, moment: Callable[[], dateti
         core.recorded(place)
         yield Io(core.look)
         until = yield Io(lambda: core.log.timer(place.path, place.call, moment()))
-    if core.finished:
-        return
 
     def is_over() -> bool | None:
         core.look()
