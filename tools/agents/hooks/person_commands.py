@@ -35,7 +35,7 @@ _NOTE: Final = "(If you can read this"
 """The beginning of what a program's command says to a model that the hook did not keep it from."""
 _MOST_LISTED: Final = 20
 _EXPANDING: Final = ("gemini", "opencode")
-"""The programs that hand over what a command expands to: the words of whoever wrote the command."""
+"""The programs that hand over what a command expands to: the words of its author."""
 
 
 class PersonCommand(NamedTuple):
@@ -167,7 +167,7 @@ def _budget(
 ) -> Answered:
     """Show what is spent, or first extend it by what follows: `5usd`, `200k`, `5usd day`.
 
-    A command of a repository may expand to such words. Where that can't be told from what a person
+    A command of a repository may expand to such words. Where that looks like what a person
     typed, they are to be sent again with a code that its author can't know.
     """
     if bound is None:
