@@ -172,7 +172,7 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 		tests/unit/harness/test_session_format.py tests/unit/harness/test_session_json.py \
 		tests/unit/workflows/test_workflow_document.py tests/unit/workflows/test_crash_windows.py \
 		tests/unit/workflows/test_editing_in_place.py tests/unit/workflows/test_run_on_many_machines.py \
-		tests/unit/adapters/test_travelling_workspaces.py \
+		tests/unit/adapters/test_travelling_workspaces.py tests/unit/adapters/test_travelling_work_trees.py \
 		tests/contract/harness/test_session_observer_contract.py tests/unit/harness/test_session_digest.py
 
 check: lint types imports test test-all  ## everything that must hold before a change lands

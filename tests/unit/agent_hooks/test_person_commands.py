@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -263,6 +264,22 @@ def test_budget_says_that_the_session_has_ended(repository: Repository, talk: Co
     (session_id,) = ids(repository)
     repository.open(session_id).complete()
     assert "has ended" in tell(talk, "agentforge:budget 200k")
+
+
+def test_what_a_command_of_a_repository_expands_to_extends_nothing(
+    repository: Repository,
+) -> None:
+    opencode = OpencodeConversation(repository)
+    opencode.hook("chat.message", text="the first task")
+    (session_id,) = ids(repository)
+    said = json.dumps(opencode.hook("chat.message", text="agentforge:budget 200k"))
+    assert repository.session(session_id).token_budget.total_budget == 1_000_000
+    words = re.search(r"agentforge:budget 200k [0-9a-f]{6}", said)
+    assert words is not None
+    opencode.hook("chat.message", text=f"{words[0][:-1]}x")
+    assert repository.session(session_id).token_budget.total_budget == 1_000_000
+    opencode.hook("chat.message", text=words[0])
+    assert repository.session(session_id).token_budget.total_budget == 1_200_000
 
 
 def test_only_a_prompt_of_the_person_extends(repository: Repository, talk: Conversation) -> None:

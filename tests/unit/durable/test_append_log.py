@@ -298,3 +298,27 @@ def test_a_log_in_one_piece_is_read_again_and_anything_else_is_refused() -> None
     for spoilt in (data[:-1], data + b"x", b"x" + data, data.replace(b"first", b"fir5t")):
         with pytest.raises(ValueError, match="no whole entry"):
             decode_log(spoilt)
+
+
+@pytest.mark.parametrize("entries", [1, 2])
+def test_a_long_log_is_read_alike_whatever_its_frames_hold(path: Path, entries: int) -> None:
+    bodies = [b"x" * (size % 97) for size in range(3_000)]
+    bodies[1_500] = b"y" * 100_000
+    frames = [[(b"%d" % n, body)] * entries for n, body in enumerate(bodies)]
+    pieces: list[bytes] = []
+    marks = [LogMark()]
+    for frame in frames:
+        encoded, mark = encode_frame(frame, marks[-1])
+        marks.append(mark)
+        pieces += encoded
+    path.write_bytes(b"".join(pieces))
+    with opened(path) as log:
+        part = log.read()
+        assert [entry.head for entry in part.entries] == [h for frame in frames for h, _ in frame]
+        assert log.bodies(part.entries, part.mark) == [b for frame in frames for _, b in frame]
+    assert part.mark == marks[-1]
+    damaged = bytearray(path.read_bytes())
+    damaged[marks[2_000].end + 9] ^= 1
+    path.write_bytes(damaged)
+    with opened(path) as log, pytest.raises(ReadError, match=f"{marks[2_000].end:,} is damaged"):
+        log.read()

@@ -6,9 +6,10 @@ here and reaches no model; no model's words can be one.
 
 # Annotations are evaluated here: as strings, each field's would have to be compiled.
 
+import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -33,13 +34,16 @@ _FORM: Final = re.compile(
 _NOTE: Final = "(If you can read this"
 """The beginning of what a program's command says to a model that the hook did not keep it from."""
 _MOST_LISTED: Final = 20
+_EXPANDING: Final = ("gemini", "opencode")
+"""The programs that hand over what a command expands to: the words of its author."""
 
 
 class PersonCommand(NamedTuple):
-    """A command: its name, and what follows it."""
+    """A command: its name, what follows it, and whether a person certainly typed these words."""
 
     name: str
     rest: str
+    is_typed: bool
 
 
 class Answered(NamedTuple):
@@ -59,7 +63,8 @@ def command_of(event: HookEvent) -> PersonCommand | None:
     found = _FORM.fullmatch(event.text.strip())
     if found is None or not event.by_person or event.by_subagent:
         return None
-    return PersonCommand(found[1], (found[2] or "").partition(_NOTE)[0].strip())
+    rest = (found[2] or "").partition(_NOTE)[0].strip()
+    return PersonCommand(found[1], rest, event.program not in _EXPANDING)
 
 
 def carry_out(
@@ -83,7 +88,7 @@ def carry_out(
     """
     rest = command.rest
     acts: Mapping[str, Callable[[], Answered]] = {
-        "budget": lambda: _budget(rest, bound, environment, now),
+        "budget": lambda: _budget(command, bound, environment, now),
         "done": lambda: _done(bound, now),
         "new": lambda: _new(rest, project, environment, stores, now),
         "sessions": lambda: _sessions(bound, project, environment, stores),
@@ -155,12 +160,27 @@ def _done(bound: FoundSession | None, now: datetime) -> Answered:
 
 
 def _budget(
-    rest: str, bound: FoundSession | None, environment: Mapping[str, str], now: datetime
+    command: PersonCommand,
+    bound: FoundSession | None,
+    environment: Mapping[str, str],
+    now: datetime,
 ) -> Answered:
-    """Show what is spent, or first extend it by what follows: `5usd`, `200k`, `5usd day`."""
+    """Show what is spent, or first extend it by what follows: `5usd`, `200k`, `5usd day`.
+
+    A command of a repository may expand to such words. Where that looks like what a person
+    typed, they are to be sent again with a code that its author can't know.
+    """
     if bound is None:
         return Answered("AgentForge: this conversation works on no session.")
+    rest = command.rest
     words = rest.split()
+    if words and not command.is_typed:
+        last = words.pop() if len(words) > 1 else ""
+        if last != _code(bound, words):
+            words = rest.split()
+            again = f"agentforge:budget {' '.join(words)[:60]} {_code(bound, words)}"
+            return Answered(f"To extend it, send these words yourself: {again}")
+        rest = " ".join(words)
     scope = words.pop() if words and words[-1] in SCOPES else SCOPES[0]
     sessions, session_id = bound.place.sessions, bound.session_id
     payer = Payer(session_id, os.path.realpath(bound.place.base), day_of(now))
@@ -179,6 +199,12 @@ def _budget(
     spent = Amount(session.token_budget.tokens_used, session_cost(session))
     limits = limits_of(payer, spent, environment)
     return Answered("\n".join([messages.first_line(session), *map(str, limits)]))
+
+
+def _code(bound: FoundSession, words: Sequence[str]) -> str:
+    """Return what confirms words in a session: nobody knows it who does not know the session."""
+    text = f"{bound.session_id} {' '.join(words)}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:6]
 
 
 def _extend(bound: FoundSession, tokens: int, now: datetime) -> str | None:
