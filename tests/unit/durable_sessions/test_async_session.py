@@ -12,6 +12,7 @@ import pytest
 
 from agentforge_sessions import AsyncSession, session
 from agentforge_sessions.entrypoints.durable.opening import SessionOpening
+from agentforge_sessions.harness import SessionContext
 from agentforge_sessions.harness.steps.errors import (
     BudgetReached,
     SessionLed,
@@ -227,6 +228,39 @@ def test_a_cancelled_program_lets_go_of_its_session(start: Start, sessions: Memo
 
     assert steps_of(sessions, ran(program)) == []
     assert calls == [1]
+
+
+class SlowSessions(MemorySessions):
+    """A store whose sessions are read once they may be."""
+
+    entered, go_on = threading.Event(), threading.Event()
+
+    def load(self, session_id: str) -> SessionContext | None:
+        self.entered.set()
+        self.go_on.wait(30)
+        return super().load(session_id)
+
+
+def test_a_program_that_is_cancelled_while_it_opens_its_session_lets_go_of_it(
+    start: Start, tmp_path: Path
+) -> None:
+    sessions = SlowSessions(tmp_path)
+
+    async def program() -> None:
+        async def led() -> None:
+            async with start(store=sessions):
+                raise AssertionError
+
+        task = asyncio.create_task(led())
+        await asyncio.to_thread(sessions.entered.wait, 30)
+        task.cancel()
+        sessions.go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    ran(program)
+    [session_id] = sessions.list_sessions()
+    assert not sessions.is_led(session_id)
 
 
 def test_a_race_cancels_the_slower_ones(start: Start) -> None:
