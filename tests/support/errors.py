@@ -11,6 +11,7 @@ import agentforge_sessions
 
 _NEVER_LEAVES_ITS_MODULE = {"gate_guest"}
 _NEEDS_AN_SDK = {
+    "agentforge_sessions.integrations.bridges.claude_agent_sdk",
     "agentforge_sessions.integrations.bridges.google_adk",
     "agentforge_sessions.integrations.bridges.langgraph",
     "agentforge_sessions.integrations.bridges.openai_agents",

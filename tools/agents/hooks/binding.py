@@ -148,7 +148,7 @@ class Binding:
             return
         from ..programs.agent_process import calling_process  # other calls do not need it
 
-        self.process = calling_process()
+        self.process = calling_process(event.process)
         self.directory = event.directory if is_start or not self.directory else self.directory
 
     def read_usage(self, event: HookEvent) -> None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 INSIDE_VARIABLE: Final = "AGENTFORGE_CALL"
 """Set for an agent that one of our own runners calls: the runner records and charges it."""
 SESSION_VARIABLE: Final = "AGENTFORGE_SESSION"
-_PROJECT_VARIABLE: Final = "CLAUDE_PROJECT_DIR"
+PROJECT_VARIABLE: Final = "CLAUDE_PROJECT_DIR"
 MOST_WAIT_S: Final = 2.0
 """How long one call may wait for locks, whose holder may be stopped, in seconds."""
 _PUT_ASIDE: Final = frozenset({Moment.PROMPTED, Moment.TURN_ENDED, Moment.COMPACTED})
@@ -67,6 +67,7 @@ def handle(
     clock: Clock | None = None,
     start: Start | None = None,
     patience_s: float = MOST_WAIT_S,
+    process: int = 0,
 ) -> dict[str, Any] | None:
     """Handle one call of the hook.
 
@@ -78,6 +79,7 @@ def handle(
         clock: The time; the system's if None.
         start: Starts the program that notifies receivers of events; a detached one if None.
         patience_s: How long to wait for locks at most, all together, in seconds.
+        process: The process that leads the agent; 0 for the one that started this process.
 
     Returns:
         The hook's output, or None for none.
@@ -95,6 +97,7 @@ def handle(
     project = None if folder is None else find_project(folder)
     if event is None or project is None:
         return None
+    event = event._replace(process=process)
     call = _HookCall(program, event, project, environment, stores, clock, start)
     said = [_said_of_trust(event, project.data_folder, environment)]
     try:
@@ -158,7 +161,7 @@ def _has_content(event: HookEvent) -> bool:
 
 
 def _project_folder(event: HookEvent, environment: Mapping[str, str]) -> Path | None:
-    for named in (environment.get(_PROJECT_VARIABLE, ""), event.directory):
+    for named in (environment.get(PROJECT_VARIABLE, ""), event.directory):
         if named and os.path.isabs(named) and "\0" not in named and os.path.isdir(named):
             return Path(named)
     return None

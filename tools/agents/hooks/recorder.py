@@ -103,6 +103,7 @@ class EventRecorder:
 
     def _catch_up(self, event: HookEvent) -> None:
         """Record the event of an earlier call."""
+        event = event._replace(process=self._event.process)
         given = (self._project, self._environment, self._stores, self._now, self._start)
         earlier = EventRecorder(self._program, event, self._file, None, *given)
         earlier._takes_context = False  # nobody reads its answer

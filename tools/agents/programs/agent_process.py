@@ -9,12 +9,12 @@ _SHELLS: Final = frozenset({"sh", "dash", "bash", "zsh", "busybox"})
 _MOST_SHELLS: Final = 4
 
 
-def calling_process() -> list[int]:
+def calling_process(process: int = 0) -> list[int]:
     """Return the id and the start time of the program that called this hook, through shells or not.
 
-    Empty if the system does not say it.
+    Empty if the system does not say it. A process that is given is looked at instead.
     """
-    pid = os.getppid()
+    pid = process or os.getppid()
     for _ in range(_MOST_SHELLS):
         found = _status(pid)
         if found is None:

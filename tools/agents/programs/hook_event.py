@@ -110,6 +110,7 @@ class HookEvent(NamedTuple):
         parts: What was said and done since the last event, where the event itself reports it.
         request: The first messages of a request to the model, each as role and text, up to the
             summary that holds `text`; empty if no briefing is missing there.
+        process: The process that leads the agent; 0 for the one that started this process.
     """
 
     program: str
@@ -127,6 +128,7 @@ class HookEvent(NamedTuple):
     question: AskedQuestion | None = None
     parts: tuple[Mapping[str, object], ...] = ()
     request: tuple[tuple[str, str], ...] = ()
+    process: int = 0
 
 
 class HookReply(NamedTuple):

@@ -218,12 +218,13 @@ def _walk(folder: Traversable, above: str) -> Iterator[tuple[str, Traversable]]:
 
 def _hooks(events: tuple[str, ...], command: str) -> dict[str, object]:
     return {
-        event: [{"hooks": [{"type": "command", "command": command, "timeout": _timeout(event)}]}]
+        event: [{"hooks": [{"type": "command", "command": command, "timeout": timeout_s(event)}]}]
         for event in events
     }
 
 
-def _timeout(event: str) -> int:
+def timeout_s(event: str) -> int:
+    """Return how long Claude Code and Codex wait for the hook of an event, in seconds."""
     return _STOP_TIMEOUT_S if event == "Stop" else _TIMEOUT_S
 
 
@@ -232,7 +233,7 @@ def _codex_block(commands: Commands) -> str:
     hook = json.dumps(hook_line(commands.hook, codex.NAME), ensure_ascii=False)
     for event in codex.EVENTS:
         lines += [f"[[hooks.{event}]]", f"[[hooks.{event}.hooks]]", 'type = "command"']
-        lines += [f"command = {hook}", f"timeout = {_timeout(event)}"]
+        lines += [f"command = {hook}", f"timeout = {timeout_s(event)}"]
     server = json.dumps(str(commands.agentforge), ensure_ascii=False)
     lines += ["[mcp_servers.agentforge]", f"command = {server}"]
     lines += ['args = ["mcp"]']
