@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -182,7 +183,7 @@ def test_the_usage_of_each_sdk_is_split_by_kind(value: object, kinds: Tokens, mo
 
 
 def test_the_result_of_an_agent_has_its_usage_and_model() -> None:
-    result = Agent(TestModel(model_name="gpt-5")).run_sync("Say something.")
+    result = asyncio.run(Agent(TestModel(model_name="gpt-5")).run("Say something."))
     usage = found(result)
     assert usage.kinds.total == result.usage.total_tokens > 0
     assert usage.model == "gpt-5"

@@ -9,7 +9,7 @@ import pytest
 from agentforge_sessions.base.files import FileLock, OsFileSystem
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
 from agentforge_sessions.harness.prune_target import HarnessTarget
-from agentforge_sessions.harness.session_layout import GUARDS, RUN_LOCKS, WORKSPACE
+from agentforge_sessions.harness.session_layout import GUARDS, PROGRAM_FILE, RUN_LOCKS, WORKSPACE
 from agentforge_sessions.workflows.job import SNAPSHOT_NAME, WORKFLOW_NAME
 
 
@@ -55,7 +55,8 @@ def test_a_session_that_no_runner_leads_is_not_interrupted(base: Path) -> None:
 
 
 def test_the_locks_are_those_that_the_runners_take() -> None:
-    assert RUN_LOCKS == (SNAPSHOT_NAME, WORKFLOW_NAME) == ("workflow.yaml", "agent-workflow.yaml")
+    names = ("workflow.yaml", "agent-workflow.yaml", "program.json")
+    assert RUN_LOCKS == (SNAPSHOT_NAME, WORKFLOW_NAME, PROGRAM_FILE) == names
 
 
 def test_a_deletion_and_a_prune_heed_every_lock_of_a_run() -> None:

@@ -38,7 +38,8 @@ S = an_id(1)
 def store(base: Path) -> SessionStore:
     """A store with one session and its workspace."""
     made = SessionStore(base, token=FakeTokens(), lock_timeout_s=0.2, clock=lambda: START)
-    attachments = dict.fromkeys(("workflow.yaml", "agent-workflow.yaml"), b"steps\n")
+    names = ("workflow.yaml", "agent-workflow.yaml", "program.json")
+    attachments = dict.fromkeys(names, b"steps\n")
     made.save(SessionContext.create(session_id=S), attachments=attachments)
     made.workspace_path(S).mkdir()
     (made.workspace_path(S) / "result.txt").write_text("kept")
@@ -162,6 +163,7 @@ def locked(path: Path, operation: int) -> Iterator[None]:
 GUARDED = {
     "a runner": ("workflow.yaml", fcntl.LOCK_EX),
     "a runner of agents": ("agent-workflow.yaml", fcntl.LOCK_EX),
+    "a person's program": ("program.json", fcntl.LOCK_EX),
     "an execution": ("workspace", fcntl.LOCK_SH),
     "a save": (".", fcntl.LOCK_EX),
 }

@@ -5,14 +5,14 @@ A context has one whole briefing: a restarted conversation that has it gets what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Final, TypedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from ...harness.session_domain import SessionContext, SessionState
 from ...harness.session_layout import STEPS_KEY
 from ...harness.views.briefing import KnownRecord, brief, most_tokens
 from ...harness.views.session_head import UnreadableSession
-from ...harness.views.work_state import NOTHING_KNOWN, KnownWork, WorkState
+from ...harness.views.work_state import NOTHING_KNOWN, KnownWork
 from ..ledger import Standing
 from ..programs.context_file import holds_texts
 from ..programs.hook_event import BRIEFED, SENT_ON, UPDATED, HookEvent
@@ -21,9 +21,21 @@ from .binding import Binding
 from .recording import title_of
 
 if TYPE_CHECKING:
-    from typing import Unpack
+    from collections.abc import Collection
+    from typing import TypedDict, Unpack
 
     from ...harness.session_ports import LocalSessions
+    from ...harness.views.work_state import WorkState
+
+    class Briefed(TypedDict, total=False):
+        """Arguments of `harness.views.briefing.brief`."""
+
+        shows: Collection[str]
+        may_show: Callable[[str], bool]
+        work: WorkState
+        changed: str
+        steps: Sequence[str]
+
 
 MAX_BRIEFING_TOKENS: Final = 2_000
 MAX_BRIEFING_CHARS: Final = 9_000
@@ -36,16 +48,6 @@ take 2,000 tokens of 4 characters.
 """
 _MOST_NAMED: Final = 5
 _RESUMED: Final = "resume"
-
-
-class Briefed(TypedDict, total=False):
-    """Arguments of `harness.views.briefing.brief`."""
-
-    shows: Collection[str]
-    may_show: Callable[[str], bool]
-    work: WorkState
-    changed: str
-    steps: Sequence[str]
 
 
 def known_work(
