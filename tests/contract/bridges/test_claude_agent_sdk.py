@@ -18,6 +18,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agentforge_sessions.agents.hooks.binding import Binding
+from agentforge_sessions.base.files import Patience
 from agentforge_sessions.harness import SessionState
 from agentforge_sessions.harness.domain.history_events import AgentStarted
 from tests.support.agent_conversations import Conversation, Project
@@ -79,7 +80,9 @@ def test_the_first_prompt_brings_the_start_and_its_briefing_and_no_later_one_doe
 ) -> None:
     session_id = project.begin(goal="Count the words")
     talk = Led(project)
-    first = text_of(talk.prompt("Count them"))
+    answer = talk.prompt("Count them")
+    assert f"session {session_id[-4:]}: 'Count the words'" in answer["systemMessage"]
+    first = text_of(answer)
     assert first.startswith("AgentForge session briefing, revision 2 of")
     assert "Goal: “Count the words" in first
     assert text_of(talk.prompt("Go on")) == ""
@@ -158,6 +161,34 @@ def test_what_the_model_spent_is_charged_once_and_a_spent_budget_stops_the_agent
     session = project.session(session_id)
     assert (session.token_budget.tokens_used, session.state) == (1_100, SessionState.PAUSED)
     assert talk.prompt()["decision"] == "block"
+
+
+def test_the_end_of_a_turn_waits_until_its_last_message_is_written(project: Project) -> None:
+    talk, pauses = Conversation(project), 0
+
+    def message(kind: str, *texts: str) -> dict[str, Any]:
+        blocks = [{"type": "text", "text": text} for text in texts]
+        return {"type": kind, "message": {"content": blocks}}
+
+    def written(_seconds: float) -> None:
+        nonlocal pauses
+        pauses += 1
+        talk.write(*([message("assistant", "done \n"), {"type": "mode"}] if pauses == 2 else []))
+
+    talk.write(message("assistant", "done"), {"type": "user", "message": {"content": "again"}})
+    patience = Patience(10, monotonic=lambda: 0.0, sleep=written)
+    bridge.wait_for_message(str(talk.transcript), "So it is done", patience)
+    assert pauses == 2
+
+
+def test_a_turn_whose_message_is_not_written_ends_all_the_same(project: Project) -> None:
+    talk, times = Conversation(project), iter(range(100))
+    talk.write({"type": "user", "message": {"content": "again"}})
+    patience = Patience(10, monotonic=lambda: float(next(times)), sleep=lambda _: None)
+    bridge.wait_for_message(str(talk.transcript), "done", patience)
+    assert next(times) == 11
+    bridge.wait_for_message(str(talk.transcript / "nowhere"), "done", patience)
+    assert next(times) == 12, "it has no file to wait for"
 
 
 def test_a_briefing_that_a_refused_prompt_could_not_bring_comes_with_the_next(
@@ -252,13 +283,14 @@ def test_claude_code_itself_is_recorded_charged_briefed_once_and_stopped_at_the_
     place.model.script.add(
         {"text": "at work", "tools": [write], "usage": {"input": 1_000, "output": 50}},
         {"text": "Counted.", "usage": {"input": 700, "output": 30, "cached": 200}},
+        {"text": "Counted.", "usage": {"input": 300, "output": 20}},
     )
-    place.run([sys.executable, "-c", PROGRAM, "Count them"])
-    assert [briefings(one) for one in place.model.requests] == [1, 1]
+    place.run([sys.executable, "-c", PROGRAM, "Count them", "Again"])
+    assert [briefings(one) for one in place.model.requests] == [1, 1, 1]
     session = place.session(session_id)
-    assert session.token_budget.tokens_used == 1_980, "as the model's server counted"
+    assert session.token_budget.tokens_used == 2_300, "as the model's server counted"
     happened = [entry.action for entry in session.history]
-    assert happened.count("agent_started") == happened.count("agent_prompted") == 1
+    assert (happened.count("agent_started"), happened.count("agent_prompted")) == (1, 2)
     assert [(one.path, one.artifact_type) for one in session.artifacts] == [("made.txt", "created")]
 
     usages = [{"input": 2_500, "output": 50}, *[{"input": 490, "output": 10}] * 10]

@@ -5,8 +5,8 @@
     async with ClaudeSDKClient(recorded(ClaudeAgentOptions(cwd=project))) as client:
 
 The hook is called in this process. The SDK registers it after the start of a conversation, so the
-first prompt brings the start, too. It reports no end: as after a kill, what Claude Code writes
-there is charged by the next conversation.
+first prompt brings the start, too. It reports no end: so the end of a turn waits for what Claude
+Code writes of it, and what it writes later is charged by the next conversation, as after a kill.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from typing import Any, Final, cast
 
 from ...agents.hooks.handler import INSIDE_VARIABLE, PROJECT_VARIABLE, handle
 from ...agents.programs.claude_code import EVENTS, NAME
+from ...agents.programs.hook_event import text_of
+from ...agents.programs.meter import object_of
 from ...agents.setup.pieces import timeout_s
 from ...base.errors import ExtraMissing
 from ...base.event_log import get_logger
+from ...base.files import Patience
 from ...fleet import stores
 
 try:
@@ -31,6 +34,9 @@ except ModuleNotFoundError as error:
 
 _START: Final = "SessionStart"
 _PROMPT: Final = "UserPromptSubmit"
+_STOP: Final = "Stop"
+_MOST_WAIT_S: Final = 1.0
+_MOST_TAIL: Final = 1024 * 1024
 _log = get_logger("agentforge.agents")
 
 
@@ -76,6 +82,8 @@ class _Conversations:
             start = self._handled({**payload, "hook_event_name": _START, "source": self._source})
             self._briefings[conversation], said = _context_of(start), start.get("systemMessage")
             self._source = "startup"
+        elif name == _STOP and (text := text_of(payload, "last_assistant_message")):
+            wait_for_message(text_of(payload, "transcript_path"), text, Patience(_MOST_WAIT_S))
         answer = self._handled(payload)
         if name == _PROMPT and answer.get("decision") != "block":
             texts = [self._briefings[conversation], _context_of(answer)]
@@ -101,6 +109,30 @@ class _Conversations:
             _log.warning("hook.failed", hook=payload.get("hook_event_name"), problem=problem)
             return {}
         return dict(answer or {})
+
+
+def wait_for_message(transcript: str, text: str, patience: Patience) -> None:
+    """Wait until a transcript ends with the last message of a turn, which is written meanwhile."""
+    while not _ends_with(transcript, text.strip()) and patience.pause():
+        pass
+
+
+def _ends_with(transcript: str, text: str) -> bool:
+    """Return whether the last message of a transcript is, or ends, a text; true without a file."""
+    try:
+        with open(transcript, "rb") as file:
+            file.seek(max(os.fstat(file.fileno()).st_size - _MOST_TAIL, 0))
+            lines = file.read().splitlines()
+    except OSError:
+        return True
+    for entry in filter(None, map(object_of, reversed(lines))):
+        if entry.get("type") in {"assistant", "user"}:
+            message = entry.get("message")
+            blocks = message.get("content") if isinstance(message, dict) else None
+            said = [one for one in blocks or () if isinstance(one, dict) and text_of(one, "text")]
+            is_said = any(text.endswith(one["text"].strip()) for one in said)
+            return entry["type"] == "assistant" and is_said
+    return False
 
 
 def _context_of(answer: dict[str, Any]) -> str:
