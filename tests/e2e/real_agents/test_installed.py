@@ -56,10 +56,10 @@ def test_claude_code_loads_hooks_tools_skill_and_commands_from_the_plugin(
     place.begin(goal="Count")
     agentforge(place, "install", "claude-code")
     place.model.script.add({"text": "shown", "usage": {"input": 10, "output": 10}})
-    place.claude("/agentforge:budget", ENABLE_TOOL_SEARCH="false")
+    place.claude("/agentforge:brief", ENABLE_TOOL_SEARCH="false")
     request = json.dumps(place.model.requests[0])
     assert briefings(place.model.requests[0]) == 1
-    assert "tell me in one line how many" in request
+    assert "show me its text as it is" in request
     assert "How to work in an AgentForge session" in request
 
     agentforge(place, "install", "--remove", "claude-code")
@@ -245,7 +245,7 @@ def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes
     before = _files(place.home)
     agentforge(place, "install", name)
     if is_gemini:  # in `-p` no command is seen behind a briefing; the prompt begins the session
-        place.gemini("/agentforge:budget")
+        place.gemini("/agentforge:brief")
         (session_id,) = place.store.list_sessions()
     else:
         session_id = place.begin(goal="Count")
@@ -258,7 +258,7 @@ def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes
     out = _answered(place, [program(name), *_COMMANDS[name]])
     assert "noted" in out
     asked = [one for one in place.model.requests if one.get("tools")]
-    assert "tell me in one line how many" in json.dumps(asked[0])
+    assert "show me its text as it is" in json.dumps(asked[0])
     assert "How to work in an AgentForge session" in json.dumps(asked[0])
     assert "SQLite" in json.dumps(asked[-1].get("messages", asked[-1].get("contents"))[-1])
     recorded = [e.details for e in place.session(session_id).history if e.action == "noted"]
@@ -300,7 +300,7 @@ _COMMANDS = {
         *("-p", "Ask", "-o", "json", "--approval-mode", "yolo"),
         *("-m", "gemini-2.5-flash"),
     ),
-    "opencode": ("run", "--format", "json", "--auto", "--command", "agentforge/budget"),
+    "opencode": ("run", "--format", "json", "--auto", "--command", "agentforge/brief"),
 }
 
 

@@ -278,7 +278,7 @@ def test_what_a_command_of_a_repository_expands_to_extends_nothing(
     assert words is not None
     opencode.hook("chat.message", text=f"{words[0][:-1]}x")
     assert repository.session(session_id).token_budget.total_budget == 1_000_000
-    opencode.hook("chat.message", text=words[0])
+    opencode.hook("chat.message", text=words[0].replace("200k", '"200k') + '"')
     assert repository.session(session_id).token_budget.total_budget == 1_200_000
 
 

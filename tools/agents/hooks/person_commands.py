@@ -64,6 +64,8 @@ def command_of(event: HookEvent) -> PersonCommand | None:
     if found is None or not event.by_person or event.by_subagent:
         return None
     rest = (found[2] or "").partition(_NOTE)[0].strip()
+    if len(rest) > 1 and rest[0] == rest[-1] == '"':  # as `opencode run` passes words with blanks
+        rest = rest[1:-1].strip()
     return PersonCommand(found[1], rest, event.program not in _EXPANDING)
 
 

@@ -104,6 +104,7 @@ class AsyncSessionManager:
     checkpoints = in_thread(SessionManager.checkpoints)
     diff = in_thread(SessionManager.diff)
     rewind = in_thread(SessionManager.rewind)
+    bring = in_thread(SessionManager.bring)
     begin_phase_again = in_thread(SessionManager.begin_phase_again)
     snapshots_disk_bytes = in_thread(SessionManager.snapshots_disk_bytes)
     sweep_snapshots = in_thread(SessionManager.sweep_snapshots)
