@@ -18,12 +18,12 @@ from tests.architecture.house import (
 )
 
 BUDGETS: Final = {
-    "agents": 7_570,
+    "agents": 7_580,
     "base": 6_830,
-    "entrypoints": 21_770,
+    "entrypoints": 21_780,
     "fleet": 5_510,
     "harness": 10_540,
-    "integrations": 2_770,
+    "integrations": 2_870,
     "jail": 2_320,
     "prune": 3_510,
     "questions": 3_390,
