@@ -129,7 +129,7 @@ def test_a_session_is_shown_paused_extended_and_aborted(site: Site) -> None:
     paused = site.manager().load(one)
     assert paused is not None
     assert (paused.state, paused.history[-1].details) == (SessionState.PAUSED, "till tomorrow")
-    assert site.post(f"/do/sessions/{one}/extend", tokens="500").status_code == 200
+    assert site.post(f"/do/sessions/{one}/extend", more="500").status_code == 200
     assert site.post(f"/do/sessions/{one}/abort").status_code == 200
     aborted = site.manager().load(one)
     assert aborted is not None
