@@ -78,10 +78,13 @@ def lost_in_power_cuts(tmp_path: Path, sync: str) -> list[list[str]]:
     ) as disk:
         for session_id, revision in acknowledgements(disk / "sessions", CHANGES, sync):
             acknowledged[session_id] = revision
-            copy = tmp_path / "copy.ext4"
+            # A file of its own: the kernel may let go of the last one's loop device only later, and
+            # would then mount what that device remembers of it.
+            copy = tmp_path / f"copy-{len(found)}.ext4"
             shutil.copyfile(image_of(disk, "ext4"), copy)
-            with mounted_file(copy, tmp_path / "after", "ext4") as after:
+            with mounted_file(copy, tmp_path / f"after-{len(found)}", "ext4") as after:
                 found.append(losses(after / "sessions", acknowledged))
+            copy.unlink()
     return found
 
 
