@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from agentforge_sessions import Budget, Retry, Session, SessionStore, Spend, session
+from agentforge_sessions import Budget, Retry, Session, Spend, session
 from agentforge_sessions.entrypoints.durable.opening import SessionOpening
-from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import LocalSessions, SessionManager, SessionState
 from agentforge_sessions.harness.errors import NoActiveSession
 from agentforge_sessions.harness.session_domain import InvalidStateTransition
@@ -32,7 +29,7 @@ from agentforge_sessions.harness.steps.errors import (
 )
 from agentforge_sessions.harness.steps.program_sessions import send_signal, steps_of
 from agentforge_sessions.harness.steps.step_log import StepLog
-from agentforge_sessions.testing import ManualClock, MemorySessions
+from agentforge_sessions.testing import ManualClock
 from tests.support.channels import MemoryChannel
 
 Open = Callable[[], LocalSessions]
@@ -44,18 +41,6 @@ class Killed(BaseException):
 
 class Refused(Exception):
     """What a person's function raises."""
-
-
-@pytest.fixture(params=["files", "memory", "postgres"])
-def opened(request: pytest.FixtureRequest, base: Path) -> Open:
-    """Opens the store, each time as another process does."""
-    if request.param == "files":
-        return lambda: SessionStore(base)
-    if request.param == "memory":
-        first = MemorySessions(base)
-        return lambda: MemorySessions(base, first.shelf)
-    database: Database = request.getfixturevalue("database")
-    return lambda: PostgresStore(database, base)
 
 
 class World(NamedTuple):

@@ -4,43 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from agentforge_sessions.base.files import WriteError
-from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import (
     InvalidSessionId,
     LocalSessions,
     SessionContext,
     SessionManager,
-    SessionStore,
 )
 from agentforge_sessions.harness.domain.history_events import SessionForked
 from agentforge_sessions.harness.domain.session_observer import NoteRecorded
 from agentforge_sessions.harness.feed_port import Feed, ReceiverState
 from agentforge_sessions.harness.views.entry_events import EntryEvent
 from agentforge_sessions.harness.views.session_page import InvalidCursor
-from agentforge_sessions.testing import MemorySessions
 from tests.support.clock import START, FakeClock
 from tests.support.sessions import session_id as an_id
 
 S, OTHER = an_id(1), an_id(2)
 Open = Callable[[], LocalSessions]
-
-
-@pytest.fixture(params=["files", "memory", "postgres"])
-def opened(request: pytest.FixtureRequest, base: Path) -> Open:
-    """Opens the store, each time as another process does."""
-    if request.param == "files":
-        return lambda: SessionStore(base)
-    if request.param == "memory":
-        first = MemorySessions(base)
-        return lambda: MemorySessions(base, first.shelf)
-    database: Database = request.getfixturevalue("database")
-    return lambda: PostgresStore(database, base)
 
 
 def begin(sessions: LocalSessions, session_id: str = S) -> SessionContext:

@@ -10,8 +10,6 @@ from zlib import crc32
 import pytest
 
 from agentforge_sessions.base.files import ReadError
-from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import (
     InvalidSessionId,
     InvalidStateTransition,
@@ -37,18 +35,6 @@ from tests.unit.harness.test_ids import HOSTILE
 S, OTHER = an_id(1), an_id(2)
 ONE, TWO, THREE = (NewEntry(b"1", b"one"), NewEntry(b"2", b""), NewEntry(b"", b"three" * 1000))
 Open = Callable[[], LocalSessions]
-
-
-@pytest.fixture(params=["files", "memory", "postgres"])
-def opened(request: pytest.FixtureRequest, base: Path) -> Open:
-    """Opens the store, each time as another process does."""
-    if request.param == "files":
-        return lambda: SessionStore(base)
-    if request.param == "memory":
-        first = MemorySessions(base)
-        return lambda: MemorySessions(base, first.shelf)
-    database: Database = request.getfixturevalue("database")
-    return lambda: PostgresStore(database, base)
 
 
 @pytest.fixture

@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.settings.spending import Amount, Limit
-from agentforge_sessions.fleet.postgres.database import Database
-from agentforge_sessions.fleet.postgres.store import PostgresStore
 from agentforge_sessions.harness import (
     InvalidStateTransition,
     LocalSessions,
@@ -48,23 +46,10 @@ from agentforge_sessions.harness.steps.program_sessions import (
 )
 from agentforge_sessions.harness.steps.step_log import OWN, StepLog
 from agentforge_sessions.harness.stream_port import NewEntry
-from agentforge_sessions.testing.memory_sessions import MemorySessions
 from tests.support.clock import START
 
 Open = Callable[[], LocalSessions]
 REPORT = ProgramKey("report", "the key")
-
-
-@pytest.fixture(params=["files", "memory", "postgres"])
-def opened(request: pytest.FixtureRequest, base: Path) -> Open:
-    """Opens the store, each time as another process does."""
-    if request.param == "files":
-        return lambda: SessionStore(base)
-    if request.param == "memory":
-        first = MemorySessions(base)
-        return lambda: MemorySessions(base, first.shelf)
-    database: Database = request.getfixturevalue("database")
-    return lambda: PostgresStore(database, base)
 
 
 @pytest.fixture
