@@ -64,6 +64,11 @@ _POSITIONS: Final = {
     SessionOrder.MOST_SPENT: b"tokens_used",
     SessionOrder.LEAST_SPENT: b"tokens_used",
 }
+_WITH_STEPS: Final = b"""
+select page.*, (
+    select last from agentforge.session_streams where session_id = id and name = 'steps')
+from ("""
+"""Adds to the rows of a page how long the logs of programs are; null for the other sessions."""
 _TAILS: Final = b"""
 select session_id, workflow_state, head
 from agentforge.session_streams join agentforge.session_stream_entries using (session_id)
@@ -264,7 +269,7 @@ def read_rows(
     after: tuple[Any, str] | None,
     parts: _Parts = (),
 ) -> list[Any]:
-    """Read the rows of a page, which have the columns of `COLUMNS`.
+    """Read the rows of a page: `COLUMNS`, and the length of the log of steps.
 
     Args:
         database: The database of the sessions.
@@ -288,6 +293,7 @@ def read_rows(
 def _read(
     database: Database, statement: bytes, values: Mapping[str, Any], prepare: bool | None
 ) -> list[Any]:
+    statement = _WITH_STEPS + statement + b") page"
     with database.connection() as connection:
         return connection.execute(statement, values, prepare=prepare, binary=True).fetchall()
 
@@ -306,7 +312,7 @@ def like_pattern(text: str) -> str:
 def read_summaries(
     rows: Sequence[Sequence[Any]], database: Database
 ) -> list[SessionSummary | UnreadableSession]:
-    """Convert rows with the columns of `COLUMNS` to a listing's sessions.
+    """Convert rows of `read_rows` to a listing's sessions.
 
     Their heads have what the logs of programs have beyond them, which no filter or order sees.
     """
@@ -318,10 +324,10 @@ def read_summaries(
     new, heads, summaries, states = tuple.__new__, SessionHead, SessionSummary, _STATES
     for row in rows:
         one, size, revision, state, workflow, phase, tries, created, updated, ended, *rest = row
-        most, used, title, tags, parent = rest
+        most, used, title, tags, parent, steps = rest
         head = new(heads, (one, revision, states[state], *row[4:13], tuple(tags), parent))
-        if one in since:
-            head = head.with_more(since[one])
+        if steps:
+            head = head.with_more(since.get(one, 0))
         # Values that break no rule of the domain; for others the domain writes the message.
         if (
             created <= updated
@@ -342,7 +348,8 @@ def read_summaries(
 
 def _tokens_since(rows: Sequence[Sequence[Any]], database: Database) -> dict[str, int]:
     """Return what the logs of programs have beyond the rows of their sessions, in tokens."""
-    found = database.all(_TAILS, ([row[0] for row in rows],)) if rows else []
+    programs = [row[0] for row in rows if row[-1]]
+    found = database.all(_TAILS, (programs,)) if programs else []
     return {one: tokens_since(one, state, bytes(head)) for one, state, head in found}
 
 
