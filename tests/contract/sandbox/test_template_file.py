@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -55,6 +56,8 @@ def test_what_was_written_is_found(cache: Path, file: Path) -> None:
     assert found is not None
     assert content(found.image) == content(image())
     assert found.image.data == image().data
+    assert found.image.known_digest == hashlib.sha256(content(image())).hexdigest()
+    assert Template(image()).digest == found.image.known_digest
     assert found.settings == SETTINGS
     assert os.pread(found.attached[0], len(ATTACHED), found.attached[1]) == ATTACHED
     assert file.stat().st_mode & 0o7777 == 0o600

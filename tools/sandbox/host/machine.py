@@ -12,7 +12,7 @@ from .engine.engine import Instance, Program, Trapped
 from .engine.held_signals import SIGNALS
 from .files.files import Descriptor, Descriptors, Directory
 from .files.mount_points import MountPoints
-from .preview1.guest import Door, Guest, GuestExit
+from .preview1.guest import REAL, Door, Guest, GuestExit, TimeAndChance
 from .preview1.streams import InputFile, OutputStream
 from .template import Template
 
@@ -112,6 +112,7 @@ class GuestMachine:
         environment: Its environment.
         mounted: The preopened directories by absolute path, in order.
         template: The memory it starts from; None for the interpreter's initial memory.
+        moment: The time and chance of its guest.
     """
 
     def __init__(
@@ -122,6 +123,7 @@ class GuestMachine:
         environment: Mapping[str, str],
         mounted: Mapping[str, Directory],
         template: Template | None = None,
+        moment: TimeAndChance = REAL,
     ) -> None:
         self.instance: Final[Instance] = program.instance(memory_bytes=limits.memory_bytes)
         try:
@@ -137,6 +139,7 @@ class GuestMachine:
             environment=sorted(f"{name}={value}".encode() for name, value in environment.items()),
             arguments=ARGUMENTS,
             file_calls=limits.file_calls,
+            moment=moment,
         )
         self.instance.guest = self.guest
         self._mounted = [(path, path.encode(), node) for path, node in mounted.items()]

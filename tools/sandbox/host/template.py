@@ -13,6 +13,8 @@ a memory and restoring it belong together.
 
 # No deferred annotations here: as strings, each field's would have to be compiled.
 
+import functools
+import hashlib
 import mmap
 import os
 import re
@@ -178,11 +180,26 @@ class TemplateImage(NamedTuple):
         fd: The file.
         size: How many bytes of it are memory.
         data: Where the pieces of `PIECE` bytes are that are not all zeros.
+        known_digest: What `digest` returns, where it is known; else None.
     """
 
     fd: int
     size: int
     data: frozenset[int]
+    known_digest: str | None = None
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the memory's bytes; it is the same for the same memory anywhere.
+
+        Unless it is known, all of the memory is read.
+        """
+        if self.known_digest is not None:
+            return self.known_digest
+        found = hashlib.sha256()
+        for at in range(0, self.size, PIECE):
+            size = min(PIECE, self.size - at)
+            found.update(os.pread(self.fd, size, at) if at in self.data else _ZEROS[:size])
+        return found.hexdigest()
 
     @classmethod
     def of(cls, instance: Instance) -> Self:
@@ -217,6 +234,7 @@ class Template:
         self.size: Final = image.size
         self._fd = image.fd
         self._data = image.data
+        self._image: Final = image
         self._whole = mmap.mmap(self._fd, self.size, flags=mmap.MAP_PRIVATE)
         self._address = native.address_of(self._whole)
         self._lock = threading.Lock()
@@ -227,6 +245,11 @@ class Template:
         self._written = b""
         self._lessons = _LESSONS
         self._widenings = _MOST_WIDENINGS
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the memory's bytes; read from the template's file where there is one."""
+        return self._image.digest()
 
     def begin(self, instance: Instance) -> None:
         """Give a new instance this memory.

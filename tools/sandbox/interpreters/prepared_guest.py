@@ -25,7 +25,7 @@ ENVIRONMENT: Final = {
     **DEFAULT_ENVIRONMENT,
 }
 
-_FORM: Final = 1
+_FORM: Final = 2
 """The version of the file's format; raise it with every change of the format."""
 
 PLAIN: Final = "plain"

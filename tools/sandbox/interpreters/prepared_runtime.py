@@ -25,7 +25,7 @@ from ..host.engine.guest_thread import with_room
 from ..host.files.files import Buffers, Directory
 from ..host.files.memory_files import MemoryTree, ReadOnlyFile
 from ..host.machine import GuestMachine, MachineLimits, TurnLimits
-from ..host.preview1.guest import errno_of
+from ..host.preview1.guest import FIXED, REAL, errno_of
 from ..host.preview1.preview1 import FUNCTIONS
 from ..host.template import Template, TemplateImage
 from ..installed.interpreter_files import LIBRARY_ARCHIVE, InterpreterFiles, changed
@@ -103,7 +103,7 @@ def served_library(
         index: The index of matplotlib's files.
         data: The file with their contents, and the offset of these.
     """
-    tree = MemoryTree(None)
+    tree = _read_only()
     read = functools.partial(os.preadv, archive.fd)
     tree.add(archive.name.encode(), ReadOnlyFile(tree, os.fstat(archive.fd).st_size, read))
     directories: dict[str, Directory] = {LIBRARY: tree.root}
@@ -115,9 +115,13 @@ def served_library(
                 content = functools.partial(_read_part, fd, begin + at, size)
                 files.add(path.encode(), ReadOnlyFile(files, size, content))
 
-        files = MemoryTree(None, filled=fill)
+        files = _read_only(filled=fill)
         directories[f"{LIBRARY}/{archive.name}/{_DATA_PLACE}"] = files.root
     return directories
+
+
+_read_only: Final = functools.partial(MemoryTree, None, now_ns=FIXED.wall_ns)
+"""Makes a tree whose times are the same in every process: a template may hold them."""
 
 
 def _read_part(fd: int, begin: int, size: int, buffers: Buffers, at: int) -> int:
@@ -247,14 +251,18 @@ def new_machine(
     *,
     limits: MachineLimits = _OWN_LIMITS,
 ) -> GuestMachine:
-    """Create a guest, by default for our own code; mounts are in the template's order."""
-    nothing = MemoryTree(None).root
+    """Create a guest, by default for our own code; mounts are in the template's order.
+
+    Without a template it is one that prepares a template, at a fixed time and without chance.
+    """
+    nothing = _read_only().root
     return GuestMachine(
         program,
         limits,
         environment=ENVIRONMENT,
         mounted={**library, GUEST_WORKSPACE: nothing, TEMPORARY: nothing},
         template=template,
+        moment=FIXED if template is None else REAL,
     )
 
 

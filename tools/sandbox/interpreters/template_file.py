@@ -36,6 +36,7 @@ _MAGIC: Final = b"AFTEMPL1"
 _MAX_DESCRIPTION: Final = 1 << 20
 _MAX_MEMORY: Final = 1 << 32
 _BLOCK: Final = 1 << 20
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 
 _TEMPLATES: Final = r"[0-9a-f]+-(?:[0-9a-f]+-)?[a-z]+\.template(?:\.checked)?"
 _UNUSED_SECONDS: Final = 90 * 86400.0
@@ -72,6 +73,7 @@ def write_template(
     description = json.dumps(
         {
             "memory": image.size,
+            "digest": image.digest(),
             "data": ranges,
             "attached": len(attached),
             "settings": settings,
@@ -155,12 +157,15 @@ def _read(fd: int) -> tuple[PreparedFile, bytes]:
         if start < at or count <= 0 or start % PIECE or start + count > memory:
             raise ValueError("its memory is not as it should be")
         at = start + count
+    of_memory = said["digest"]
+    if not isinstance(of_memory, str) or not _DIGEST.fullmatch(of_memory):
+        raise ValueError("its digest is not as it should be")
     if not 0 < memory <= _MAX_MEMORY or memory % PIECE or attached < 0 or memory + attached != end:
         raise ValueError("its size is not as it should be")
     data = frozenset(at for start, count in ranges for at in range(start, start + count, PIECE))
     return (
         PreparedFile(
-            image=TemplateImage(fd=fd, size=memory, data=data),
+            image=TemplateImage(fd, memory, data, of_memory),
             settings=dict(said["settings"]),
             attached=(fd, memory),
         ),

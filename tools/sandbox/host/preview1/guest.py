@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from ..files.files import NOT_CAPABLE, Descriptors, refusal
 from ..files.upkeep import Upkeep
@@ -77,6 +78,26 @@ class GuestExit(BaseException):
         super().__init__(code)
 
 
+class TimeAndChance(NamedTuple):
+    """What a guest learns of the moment that it runs in.
+
+    Attributes:
+        wall_ns: Returns the time since 1970, in nanoseconds.
+        monotonic_ns: Returns a time that never goes back, in nanoseconds.
+        chance: Returns this many random bytes.
+    """
+
+    wall_ns: Callable[[], int] = time.time_ns
+    monotonic_ns: Callable[[], int] = time.monotonic_ns
+    chance: Callable[[int], bytes] = os.urandom
+
+
+REAL: Final = TimeAndChance()
+FIXED_NS: Final = 1_000_000_000_123_456_789
+FIXED: Final = TimeAndChance(wall_ns=lambda: FIXED_NS, monotonic_ns=lambda: 0, chance=bytes)
+"""The same at every moment: a memory prepared with it is the same bytes on every machine."""
+
+
 class Door(Protocol):
     """Answers a guest's calls of host functions; requests and answers are bytes."""
 
@@ -96,6 +117,7 @@ class Guest:
         environment: Its environment, sorted.
         arguments: Its arguments.
         file_calls: The most calls on names of files.
+        moment: Its time and chance.
     """
 
     def __init__(
@@ -106,6 +128,7 @@ class Guest:
         environment: Sequence[bytes] = (),
         arguments: Sequence[bytes] = (),
         file_calls: int | None = None,
+        moment: TimeAndChance = REAL,
     ) -> None:
         self.machine: Final = machine
         self.memory: Final = machine.memory
@@ -115,11 +138,12 @@ class Guest:
         self.door: Door | None = None
         self.upkeep: Final = Upkeep(machine, file_calls)
         descriptors.upkeep = self.upkeep
-        self._started_ns = time.monotonic_ns()
+        self.moment: Final = moment
+        self._started_ns = moment.monotonic_ns()
 
     def monotonic_ns(self) -> int:
         """The time since it started; the host's own clock value is not revealed."""
-        return time.monotonic_ns() - self._started_ns
+        return self.moment.monotonic_ns() - self._started_ns
 
     def path(self, address: int, length: int) -> bytes:
         """Return the path argument of a call, and count the call."""

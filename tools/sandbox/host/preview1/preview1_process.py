@@ -6,9 +6,7 @@ The work of one call is bounded, and charged in fuel.
 from __future__ import annotations
 
 import errno
-import os
 import struct
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -72,7 +70,9 @@ def clock_res_get(guest: Guest, clock: int, out: int) -> int:
 
 def clock_time_get(guest: Guest, clock: int, _precision: int, out: int) -> int:
     require(clock in (_REALTIME, _MONOTONIC), errno.EINVAL)
-    guest.memory.write_u64(out, time.time_ns() if clock == _REALTIME else guest.monotonic_ns())
+    guest.memory.write_u64(
+        out, guest.moment.wall_ns() if clock == _REALTIME else guest.monotonic_ns()
+    )
     return 0
 
 
@@ -83,7 +83,7 @@ def random_get(guest: Guest, address: int, length: int) -> int:
         count = min(step, length - at)
         guest.machine.clock.check()
         guest.machine.charge(count)
-        guest.memory.write(address + at, os.urandom(count))
+        guest.memory.write(address + at, guest.moment.chance(count))
     return 0
 
 
@@ -136,7 +136,7 @@ def poll_oneoff(guest: Guest, subscriptions: int, events: int, count: int, out: 
     for user, tag, which, timeout, _precision, flags in _SUBSCRIPTION.iter_unpack(raw):
         if tag == 0:
             require(which in (_REALTIME, _MONOTONIC), errno.EINVAL)
-            since = time.time_ns() if which == _REALTIME else guest.monotonic_ns()
+            since = guest.moment.wall_ns() if which == _REALTIME else guest.monotonic_ns()
             waits.append((max(0, timeout - since * (flags & _ABSOLUTE)), user))
         else:
             require(tag in (1, 2), errno.EINVAL)
