@@ -132,7 +132,7 @@ def _rewind_step(manager: SessionManager, form: Form, _: Payer) -> ActionDone:
 def _fork_step(manager: SessionManager, form: Form, _: Payer) -> ActionDone:
     session_id, step = _step(manager, form)
     fork, program = fork_before(manager.store, session_id, step, token_budget=_own_budget(form))
-    said = f"Begun from {session_id}; its key is {program.key}."
+    said = f"It has what was recorded before {step}; its key is {program.key}."
     return ActionDone(say=said, go=f"/sessions/{fork.session_id}")
 
 
