@@ -123,10 +123,10 @@ def call(tool, /, **arguments):
     """Have a call made outside; return its result, to be awaited in a coroutine."""
     return requested('call', {'tool': text_of('tool', tool), 'arguments': arguments})
 
-def agent(prompt, *, name=None, writes=None):
+def agent(prompt, **options):
     """Have an agent do a piece of work; return what came of it, to be awaited in a coroutine."""
-    said = {'prompt': text_of('prompt', prompt), 'name': name, 'writes': writes}
-    said = {each: value for each, value in said.items() if value is not None}
+    said = {'prompt': text_of('prompt', prompt), **options}
+    said = {name: value for name, value in said.items() if value is not None}
     return requested('call', {'tool': 'agent', 'arguments': said})
 
 def gate(kind='tests_pass', **options):
