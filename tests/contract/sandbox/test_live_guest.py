@@ -208,7 +208,8 @@ def test_a_plain_function_asks_the_host_at_once(guest: LiveGuest) -> None:
 def test_agents_and_gates_are_calls(guest: LiveGuest) -> None:
     guest.host.answer = lambda said: [said["tool"], said["arguments"]]
     turn = guest.run(
-        f"{IMPORTS}def f(): return agent('do it', name='a', gate=None), gate(), gate('lint', strict=True)\n"
+        f"{IMPORTS}def f():\n"
+        "    return agent('do it', name='a', gate=None), gate(), gate('lint', strict=True)\n"
         "for each in f(): print(each)\n"
         "await asyncio.gather(agent('x', writes=['a']), gate())"
     )
