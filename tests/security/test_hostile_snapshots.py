@@ -1,4 +1,4 @@
-"""A made-up snapshot is refused, or is a hostile guest that ends by its limits and costs nothing."""
+"""A made-up snapshot is refused, or is a hostile guest: its limits end it, and it costs nothing."""
 
 from __future__ import annotations
 
