@@ -150,13 +150,7 @@ class DurableInterpreter(GuestInterpreter):
         if state is None or temporary is None or self._is_restored:
             return
         try:
-            restore(
-                state,
-                machine,
-                template=self._begun_with,
-                temporary=temporary,
-                same_files=self._state.way_back.same_files,
-            )
+            restore(state, machine, template=self._begun_with, temporary=temporary)
             if self._before.is_fork:
                 prepare_machine(machine, f"\0{RESEED}")
         except BaseException:
