@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -299,6 +300,13 @@ def test_standard_input_comes_first_and_then_input_is_a_question(guest: LiveGues
     assert guest.run("import sys\nprint(list(sys.stdin))").printed == "[]\n"
 
 
+def test_a_request_that_nobody_awaits_is_warned_of_by_its_name(guest: LiveGuest) -> None:
+    turn = guest.run(f"{IMPORTS}ask('x'), call('t'), checkpoint()\nawait asyncio.sleep(0)")
+    warned = re.findall(r"coroutine '(\w+)' was never awaited", turn.error)
+    assert sorted(warned) == ["ask", "call", "checkpoint"]
+    assert turn.frames == []
+
+
 # ---------------------------------------------------------------- bounds
 
 
@@ -309,6 +317,11 @@ def test_standard_input_comes_first_and_then_input_is_a_question(guest: LiveGues
         "await call('t', x=object())",
         "await call('t', x=float('nan'))",
         "await ask('x', options=[1])",
+        "await ask('\\ud800')",
+        "await call('t', x={1: 2})",
+        "await call('t', x={'$bytes': 'x'})",
+        "await call('t', x=1 << 300)",
+        "x = []\nfor _ in range(100): x = [x]\nawait call('t', x=x)",
         "await ask('x' * (1 << 20))",
         "await asyncio.gather(*(ask('x' * 1000) for _ in range(999)))",
         "await asyncio.gather(*(ask('x') for _ in range(1001)))",
@@ -318,7 +331,8 @@ def test_standard_input_comes_first_and_then_input_is_a_question(guest: LiveGues
 def test_what_is_no_request_is_refused_where_it_is_made(guest: LiveGuest, code: str) -> None:
     ended = guest.run(f"{IMPORTS}def f(): pass\n{code}")
     assert ended.outcome.exit_code == 1
-    assert ended.error.splitlines()[1] == '  File "/app/<script>", line 4, in <module>'
+    assert f'  File "/app/<script>", line {4 + code.count(chr(10))}, in <module>' in ended.error
+    assert "agentforge>" not in ended.error
     assert ended.error.splitlines()[-1].startswith(("TypeError", "ValueError", "RuntimeError"))
     assert ended.frames == []
 

@@ -26,6 +26,8 @@ from .guest_code import (
 )
 from .live_asyncio import ASYNCIO_RUN
 from .live_requests import (
+    MOST_BITS,
+    MOST_DEPTH,
     MOST_FRAMES,
     MOST_NAMES,
     MOST_REQUEST_BYTES,
@@ -309,7 +311,9 @@ _SETTINGS: Final = {
     "COROUTINE": COROUTINE,
     "ENTRY": ENTRY,
     "LIBRARY": LIBRARY,
+    "MOST_BITS": MOST_BITS,
     "MOST_BYTES": MOST_REQUEST_BYTES,
+    "MOST_DEPTH": MOST_DEPTH,
     "MOST_FRAMES": MOST_FRAMES,
     "MOST_NAMES": MOST_NAMES,
     "MOST_REQUESTS": MOST_REQUESTS,
