@@ -447,6 +447,12 @@ def test_code_that_knows_nothing_of_this_runs_as_ever(
     assert turn.frames == []
 
 
+def test_what_is_set_for_a_context_stays_in_turns_that_await_and_others(guest: LiveGuest) -> None:
+    sets = "\nimport decimal\nprint(decimal.getcontext().prec)\ndecimal.getcontext().prec += 1"
+    for number, code in enumerate(["", "await asyncio.sleep(0)", "asyncio.run(asyncio.sleep(0))"]):
+        assert guest.run(f"import asyncio\n{code}{sets}").printed == f"{28 + number}\n"
+
+
 def test_names_stay_and_arguments_are_each_turns_own(guest: LiveGuest) -> None:
     assert (
         guest.run("import sys\nx = sys.argv[1:]\nprint(x)", argv=("a", "")).printed == "['a', '']\n"
