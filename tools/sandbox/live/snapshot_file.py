@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...base.files import AtomicFileWriter, OsFileSystem, read_regular_file
-from ..host.memory_state import origin_of
 from .capture import MachineState
 from .description import (
     MOST_DESCRIPTION,
@@ -213,7 +212,7 @@ def snapshot_of(
     ).encoded()
     if len(description) > MOST_DESCRIPTION:
         raise _exceeds("bytes in its description", len(description), MOST_DESCRIPTION)
-    pages = pack(state.pages, origin_of(template).content(state.ranges))
+    pages = pack(state.pages, template.content(state.ranges))
     files = pack(b"".join((index, *contents)))
     head = _HEAD.pack(MAGIC, FORM, len(description), len(pages), len(files), bytes(32))[:-32]
     rest = b"".join((description, pages, files))
