@@ -15,13 +15,13 @@ from agentforge_sessions.sandbox.host.files.quota import QuotaMeter
 from agentforge_sessions.sandbox.host.memory_state import changed, content, give
 from agentforge_sessions.sandbox.host.preview1 import rights
 from agentforge_sessions.sandbox.live.capture import MachineState
-from agentforge_sessions.sandbox.live.descriptor_state import (
+from agentforge_sessions.sandbox.live.snapshot_file import snapshot_of
+from agentforge_sessions.sandbox.live.state.descriptor_state import (
     DescriptorsState,
     OpenState,
     PreopenedState,
 )
-from agentforge_sessions.sandbox.live.snapshot_file import snapshot_of
-from agentforge_sessions.sandbox.live.tree_state import (
+from agentforge_sessions.sandbox.live.state.tree_state import (
     NameState,
     NodeState,
     TreeCapture,

@@ -16,9 +16,9 @@ from ..host.files.memory_files import MemoryTree
 from ..host.machine import GuestMachine
 from ..host.memory_state import changed, content, give
 from ..host.template import Template
-from .descriptor_state import DescriptorCapture, DescriptorsState, reopen
 from .errors import SnapshotRefused
-from .tree_state import TreeCapture, TreeState, fill
+from .state.descriptor_state import DescriptorCapture, DescriptorsState, reopen
+from .state.tree_state import TreeCapture, TreeState, fill
 
 
 class MachineState(NamedTuple):
