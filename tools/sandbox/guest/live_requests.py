@@ -1,4 +1,4 @@
-"""What a durable program asks its host for, and where it stands; a part of the guest's driver.
+"""What a durable program asks its host for, and where it is; a part of the guest's driver.
 
 Requests of coroutines wait in the loop, beside each other. Where a program waits is shown without
 running any of its code: values have short forms of their own here, and instances only their class.
@@ -57,7 +57,7 @@ def plain_value(value, depth=0):
             return [plain_value(each, depth + 1) for each in value]
         case dict():
             if not all(isinstance(name, str) for name in value) or set(value) == {'$bytes'}:
-                raise TypeError('keys must be texts, and not what stands for bytes')
+                raise TypeError('the keys must be texts, and not the one of bytes')
             return {name: plain_value(each, depth + 1) for name, each in value.items()}
         case _:
             raise TypeError(f'a {type(value).__name__} has no form in JSON')
