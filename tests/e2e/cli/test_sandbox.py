@@ -223,7 +223,7 @@ def test_shell_shows_errors_with_the_line_and_goes_on(agentforge: Installed, ses
         "x = 1\n1 / 0\nfor\nx\nraise SystemExit(4)\nx + 1\nfor i in [7]:\n    print(i)",
     )
     assert (done.code, done.out) == (0, "1\n2\n7\n")
-    assert 'File "<input 2>", line 1' in done.err
+    assert 'File "/app/<input 2>", line 1' in done.err
     assert "    1 / 0\n" in done.err
     assert "ZeroDivisionError" in done.err
     assert "SyntaxError" in done.err
@@ -239,11 +239,11 @@ def test_shell_at_a_terminal_ends_a_turn_with_ctrl_c_and_itself_with_ctrl_d(
         (b"; x\r\n'a\\x1bb'\r\n>>> ", b"print(x)\n"),
         (b"print(x)\r\na\\x1bb\r\n>>> ", b"while True:\n  print('go' + 'ing')\n\n"),
         (b"going\r\n", b"\x03"),
-        (b"interrupted: the variables are lost, the files are kept", b""),
+        (b"interrupted: the variables are those of before, files as they are now", b""),
         (b">>> ", b"(1 +\n"),
         (b"... ", b"\x03"),
-        (b">>> ", b"'x' in globals()\n"),
-        (b"\r\nFalse\r\n>>> ", b"\x04"),
+        (b">>> ", b"x\n"),
+        (b"x\r\n'a\\x1bb'\r\n>>> ", b"\x04"),
     ]
 
     def type_all(keyboard: int) -> None:
@@ -271,6 +271,38 @@ def test_shell_at_a_terminal_ends_a_turn_with_ctrl_c_and_itself_with_ctrl_d(
         do=type_all,
     )
     assert done.code == 0
+
+
+def test_shell_goes_on_where_a_killed_one_was(agentforge: Installed, session: str) -> None:
+    command = ("sandbox", "shell", "--session", session)
+
+    def define_and_die(keyboard: int) -> None:
+        os.write(keyboard, b"x = [41]\n")
+        seen = b""
+        while b"x = [41]\r\n>>> " not in seen:
+            seen += os.read(keyboard, 65536)
+        os.kill(os.tcgetpgrp(keyboard), signal.SIGKILL)
+
+    done = agentforge.at_terminal(
+        *command, environment={"TERM": "dumb"}, when=">>> ", do=define_and_die
+    )
+    assert done.code == -signal.SIGKILL
+    done = in_shell(agentforge, session, "x[0] + 1\n")
+    assert (done.code, done.out, done.err) == (0, "42\n", "")
+
+
+def test_shell_asks_what_a_program_waits_for_where_it_is(
+    agentforge: Installed, session: str
+) -> None:
+    typed = "from agentforge import ask\nanswer = await ask('Deploy?', options=['yes', 'no'])\n"
+    done = in_shell(agentforge, session, typed)
+    assert (done.code, done.out) == (0, "")
+    assert "Deploy?\n  1. yes\n  2. no\n" in done.err
+    assert "  /app/<input 2>:1 in <module>" in done.err
+    asked = in_shell(agentforge, session, "")
+    assert asked.err == done.err
+    done = in_shell(agentforge, session, "2\nanswer, input('Name: ')\nEve\n")
+    assert (done.code, done.out) == (0, "Name: ('no', 'Eve')\n")
 
 
 # ---------------------------------------------------------------------------------- a reader gone

@@ -441,11 +441,48 @@ def test_shell_takes_syntax_that_this_python_may_not_know(
     assert (done.code, done.out, done.err) == (0, "5\n", "")
 
 
-def test_shell_tells_that_a_limit_lost_the_variables(
+def test_shell_loses_one_statement_to_a_limit(
     sandboxes: Sandboxes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    typed = "x = 1\nwhile True: pass\n\n'x' in globals()\n"
+    typed = "x = 1\nwhile True: pass\n\nx\n"
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     done = sandboxes("shell", "--session", sandboxes.new("one"), "--fuel", "60000000")
-    assert (done.code, done.out) == (0, "False\n")
-    assert "stopped (fuel): the variables are lost, the files are kept" in done.err
+    assert (done.code, done.out) == (0, "1\n")
+    assert (
+        "stopped (out of fuel): the variables are those of before, files as they are now"
+        in done.err
+    )
+
+
+def test_shell_takes_answers_as_lines_and_shows_what_waits_as_json(
+    sandboxes: Sandboxes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = (
+        "from agentforge import ask, call\n"
+        "picked = await ask('Which?', options=['a', 'b', 'c'], multi_select=True)\n3, a\n"
+        "picked, await call('size', of='x')\n"
+        '{"n": 2}\n'
+        "await ask('Last?')\n"
+    )
+    session = sandboxes.new("one")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    done = sandboxes("shell", "--session", session)
+    assert (done.code, done.out) == (0, "(['c', 'a'], {'n': 2})\n")
+    assert 'the result of size({"of": "x"}), as JSON:\n' in done.err
+    monkeypatch.setattr(sys, "stdin", io.StringIO("well\n"))
+    done = sandboxes("shell", "--session", session, "--json")
+    assert json.loads(done.out)["stdout"] == "'well'\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO("await ask('Again?')\n"))
+    done = sandboxes("shell", "--session", session, "--json")
+    assert json.loads(done.out)["suspended"]["requests"][0]["question"] == "Again?"
+
+
+def test_shell_waits_for_a_program_that_sleeps(
+    sandboxes: Sandboxes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = "import asyncio\nawait asyncio.sleep(1.2)\n'awake'\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    done = sandboxes("shell", "--session", sandboxes.new("one"))
+    assert (done.code, done.out) == (0, "'awake'\n")
+    assert done.err.startswith("  /app/<input 2>:1 in <module>")
+    assert "asleep until 2" in done.err

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from attrs import asdict, frozen
 
 from ..... import sandbox
+from .....sandbox.live.requests import encode_suspension
 from .....sandbox.session_workspaces.session_files import MAX_READ_BYTES
 from ...context import Cli
 from ...options import argument, misuse, option, parse_size, read_given_text
@@ -19,6 +20,9 @@ from ...output.errors import ExitCode, GuestExitCode, Interrupted
 from ...output.text import some_of
 from ...running.sandbox_shell import GuestOutput, Shell, run_cancellable
 from .files import WorkspaceFolder, WorkspaceRoot, find_place, read_local
+
+if TYPE_CHECKING:
+    from .....sandbox.executor import SandboxOptions
 
 _TRAPS: Final = {
     "deadline": "it ran for longer than its deadline",
@@ -59,16 +63,21 @@ class RunLimits:
         return sandbox.ExecutionPolicy(**limits)
 
     def open(
-        self, cli: Cli, *, stateful: bool = False
+        self, cli: Cli, *, durable: bool = False
     ) -> tuple[WorkspaceFolder, sandbox.Sandbox, bool]:
-        """Return the workspace, an open sandbox over it, and whether the session is new."""
+        """Return the workspace, an open sandbox over it, and whether the session is new.
+
+        The program of a durable one lasts with its sandbox session; over an agent's workspace it
+        lasts in memory.
+        """
         root, policy = self.workspace_root, self.policy()
+        kind: SandboxOptions = {"stateful": durable, "durable": durable}
         if self.session is not None and self.agent_session is not None:
             raise typer.BadParameter("give --session or --agent-session, not both")
         named = self.session if self.agent_session is None else self.agent_session
         if named is None:
             whole, opened = sandbox.create_session_sandbox(
-                policy=policy, workspace_root=root, stateful=stateful
+                policy=policy, workspace_root=root, **kind
             )
             if not cli.output.json:
                 cli.output.remark(f"Session {whole}")
@@ -76,10 +85,10 @@ class RunLimits:
         place = find_place(cli, named, root, agent=self.agent_session is not None)
         if place.agent:
             workspace = place.root / place.name
-            opened = sandbox.create_sandbox(workspace=workspace, policy=policy, stateful=stateful)
+            opened = sandbox.create_sandbox(workspace=workspace, policy=policy, **kind)
         else:
             opened = sandbox.get_session_sandbox(
-                place.session_id, policy=policy, workspace_root=root, stateful=stateful
+                place.session_id, policy=policy, workspace_root=root, **kind
             )
         return place, opened, False
 
@@ -140,8 +149,8 @@ def execute(
 
 
 def shell(cli: Cli, execution: RunLimits) -> None:
-    """Type Python at a prompt in a session's workspace; variables persist while it is open."""
-    place, opened, _ = execution.open(cli, stateful=True)
+    """Type Python at a prompt in a session's workspace; it goes on where an earlier one ended."""
+    place, opened, _ = execution.open(cli, durable=True)
     with opened, _announced(cli):
         Shell(opened, cli.output, lambda result: _result_document(place, result)).run()
 
@@ -201,5 +210,6 @@ def _result_document(place: WorkspaceFolder, result: sandbox.SandboxResult) -> d
         **selected(result, columns),
         "quota_exceeded": result.metadata["quota_exceeded"],
         "lost_writes": [asdict(lost) for lost in result.lost_writes],
-        "state_lost": result.metadata["state_lost"],
+        "suspended": None if result.suspended is None else encode_suspension(result.suspended),
+        "turn_lost": result.metadata["turn_lost"],
     }
