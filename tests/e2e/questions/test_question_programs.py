@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
+from agentforge_sessions.harness import PhaseWaits, SessionManager, SessionState, SessionStore
 from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
 from tests.support.mcp_processes import wait_until
 from tests.support.python_path import python_path
@@ -206,43 +206,32 @@ def test_a_worker_killed_while_it_waits_loses_nothing_and_the_next_finds_the_ans
 
 
 @pytest.mark.timeout(900)
-def test_code_in_the_sandbox_asks_and_reads_the_answer(
+def test_code_of_a_phase_asks_and_another_process_goes_on_with_the_answer(
     tmp_path: Path, sessions: QuestionSessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import threading
-
     from agentforge_sessions.wiring.bootstrap import build_manager
 
     monkeypatch.chdir(tmp_path)
-    manager = build_manager(tmp_path / "sessions", ask_user=True)
-    manager.create("spec", "clarify")
-
-    def person() -> None:
-        sessions.save_session_answers(
-            waiting(sessions),
-            [UserAnswer(question_index=0, selected_option="red", custom_text="a dark one")],
-        )
-
-    thread = threading.Thread(target=person)
-    thread.start()
-    result = manager.run_phase(
-        "from host import tools\n"
-        "reply = tools.ask_user(prompt='Which colour?', options=['red', 'blue'])\n"
-        "print(reply['outcome'], reply['selected'], reply['own_words'])\n",
-        deadline_s=120,
+    code = (
+        "from agentforge import ask\n"
+        "seen = ['before']\n"
+        "seen.append(await ask('Which colour?', options=['red', 'blue']))\n"
+        "print(seen)\n"
     )
-    thread.join()
-    assert result.stdout == "answered ['red'] a dark one\n", result.stderr
-    again = manager.run_phase(
-        "from host import tools\n"
-        "print(tools.ask_user(prompt='Which colour?', options=['red', 'blue'])['text'])\n"
+    with build_manager(tmp_path / "sessions") as manager:
+        session_id = manager.create("spec", "clarify").session_id
+        with pytest.raises(PhaseWaits) as caught:
+            manager.run_phase(code, deadline_s=120)
+    assert caught.value.question_ids == (waiting(sessions),)
+    sessions.save_session_answers(
+        waiting(sessions),
+        [UserAnswer(question_index=0, selected_option="red", custom_text="a dark one")],
     )
-    assert again.stdout.endswith("→ red\n→ Other: 'a dark one'\n")
-    assert len(sessions.list_sessions()) == 1
-    assert manager.current_session is not None
-    assert [entry.action for entry in manager.current_session.history][1:] == [
-        "question_asked",
-        "question_answered",
-        "phase_succeeded",
-        "phase_succeeded",
+    with build_manager(tmp_path / "sessions") as manager:
+        session = manager.open(session_id)
+        result = manager.run_phase(code)
+    assert result.stdout == "['before', 'red; a dark one']\n", result.stderr
+    assert [entry.action for entry in session.history][1:] == [
+        *("phase_suspended", "question_asked", "question_answered"),
+        *("phase_resumed", "phase_succeeded"),
     ]
