@@ -11,19 +11,14 @@ import io
 import os
 import re
 import stat
-import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
-from ..base.errors import ExtraMissing
 from ..base.files import FileSystem, try_lock
 from ..base.files.file_lock import has_name
 from ..base.files.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
 from ..base.files.regular_file import read_descriptor, write_all
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 SUFFIX: Final = ".tar.zst"
 CHECKSUM_SUFFIX: Final = ".sha256"
@@ -35,22 +30,6 @@ LEVELS: Final = 400
 
 PIECE: Final = 1 << 20
 """The size of one read, in bytes."""
-
-
-def zstd_module() -> ModuleType:
-    """Return the standard library's zstd (3.14), or its backport.
-
-    Raises:
-        ExtraMissing: Neither is installed.
-    """
-    try:
-        if sys.version_info >= (3, 14):
-            from compression import zstd
-        else:
-            from backports import zstd
-    except ImportError:
-        raise ExtraMissing("an archive", "zstd", "archive") from None
-    return zstd
 
 
 class HashingWriter(io.RawIOBase):

@@ -15,8 +15,9 @@ import re
 import stat
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import Final
 
+from ..base.compression import zstd
 from ..base.files import FileSystem, OsFileSystem
 from ..base.files.directory_store import NewDirectory
 from ..base.files.filesystem import CREATE_FLAGS, READ_FLAGS, opened
@@ -30,15 +31,11 @@ from .archive_format import (
     HashingWriter,
     Reader,
     checksum_of,
-    zstd_module,
 )
 from .errors import InvalidArchive
 from .ports import LOCK_TIMEOUT_S, PruneTarget
 from .removal.environment import PruneEnvironment
 from .removal.private_directory import COMING, opened_root
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 _MEMBERS_FAULT: Final = frozenset(
     {
@@ -84,18 +81,16 @@ def restore_archive(
         InvalidArchive: It is no archive, is damaged, has no checksum, is of another kind, or would
             write outside of the session; nothing was written.
         SessionInTheWay: Something has the session's name; nothing was changed.
-        ExtraMissing: The extra that decompresses is not installed.
         PruneBusy: A prune works on the root.
         PruneRootMissing: There is no such root.
         PruneRootUnusable: The system refused; nothing of the session is left.
     """
     outside = outside or PruneEnvironment()
-    zstd = zstd_module()
     with opened_root(target.root, outside, lock_timeout_s) as private:
         fd = _open_archive(archive)
         try:
             _require_checksum(archive, fd)
-            session_id = _read_about(zstd, fd, target)
+            session_id = _read_about(fd, target)
             private.require_free(session_id)
             coming_fd = private.directory(COMING)
             with NewDirectory(outside.fs, coming_fd, outside.token()) as new:
@@ -151,7 +146,7 @@ def _require_checksum(archive: Path, fd: int) -> None:
         raise ValueError(f"it is damaged: its checksum is not that in {beside.name}")
 
 
-def _read_about(zstd: ModuleType, fd: int, target: PruneTarget) -> str:
+def _read_about(fd: int, target: PruneTarget) -> str:
     with (
         zstd.ZstdFile(Reader(OsFileSystem(), fd), "r") as plain,
         tarfile.open(fileobj=plain, mode="r|") as tar,
@@ -174,7 +169,7 @@ def _read_about(zstd: ModuleType, fd: int, target: PruneTarget) -> str:
     return session_id
 
 
-def _unpack(plain: BinaryIO, fs: FileSystem, top_fd: int, session_id: str) -> None:
+def _unpack(plain: zstd.ZstdFile, fs: FileSystem, top_fd: int, session_id: str) -> None:
     """Write the members below a directory, each through descriptors of its parents."""
     late: list[tuple[tuple[str, ...], tarfile.TarInfo]] = []
     with tarfile.open(fileobj=plain, mode="r|") as tar:

@@ -23,11 +23,12 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import BinaryIO, Final, cast
 
 from attrs import field, frozen
 
 from ..base.clock import Clock, utc_now
+from ..base.compression import zstd
 from ..base.files import DurableError, FileSystem, make_durable_directory
 from ..base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader, opened
 from ..base.files.trees import walk_tree
@@ -44,14 +45,10 @@ from .archive_format import (
     checksum_of,
     create_hidden,
     sweep,
-    zstd_module,
 )
 from .audit_reserve import is_there
 from .domain import Candidate
 from .removal.private_directory import PRIVATE
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 _DONT_NEED: Final[int] = getattr(os, "POSIX_FADV_DONTNEED", 0)
 
@@ -67,7 +64,6 @@ class TarArchiver:
         token: Returns a fresh random text of hexadecimal digits for the name while it is written.
 
     Raises:
-        ExtraMissing: The extra that compresses is not installed.
         ValueError: The level is out of range.
     """
 
@@ -75,7 +71,6 @@ class TarArchiver:
     level: int = 3
     clock: Clock = utc_now
     token: Callable[[], str] = lambda: secrets.token_hex(8)
-    _zstd: ModuleType = field(init=False, factory=zstd_module, eq=False, repr=False)
     _swept: set[tuple[int, int]] = field(init=False, factory=set, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -143,9 +138,12 @@ class TarArchiver:
     ) -> tuple[dict[str, str], str]:
         """Write the tar; return the checksum of each file in it, and its own."""
         sink = HashingWriter(fs, fd)
-        parameter = self._zstd.CompressionParameter
-        options = {parameter.compression_level: self.level, parameter.checksum_flag: 1}
-        with self._zstd.ZstdFile(sink, "w", options=options) as packed:
+        parameter = zstd.CompressionParameter
+        options: dict[int, int] = {
+            parameter.compression_level: self.level,
+            parameter.checksum_flag: 1,
+        }
+        with zstd.ZstdFile(sink, "w", options=options) as packed:
             sums = _pack(fs, session_fd, candidate, self.clock(), packed)
         fs.fsync(fd)
         return sums, sink.checksum()
@@ -166,11 +164,11 @@ class TarArchiver:
                     os.posix_fadvise(fd, 0, 0, _DONT_NEED)
             if checksum_of(fs, fd) != checksum:
                 raise OSError("what was read back is not what was written")
-            with self._zstd.ZstdFile(Reader(fs, fd), "r") as plain:
+            with zstd.ZstdFile(Reader(fs, fd), "r") as plain:
                 found = {name: text for name, text in _contents(plain) if name != ABOUT_NAME}
             if found != sums:
                 raise OSError("the files in the archive are not those of the session")
-        except (tarfile.TarError, self._zstd.ZstdError, EOFError) as error:
+        except (tarfile.TarError, zstd.ZstdError, EOFError) as error:
             raise OSError(f"it can't be read back: {error}") from error
         finally:
             close_reader(fs, fd)
@@ -225,7 +223,7 @@ def _free_name(fs: FileSystem, directory_fd: int, stem: str) -> str:
 
 
 def _pack(
-    fs: FileSystem, session_fd: int, candidate: Candidate, now: datetime, packed: BinaryIO
+    fs: FileSystem, session_fd: int, candidate: Candidate, now: datetime, packed: zstd.ZstdFile
 ) -> dict[str, str]:
     sums: dict[str, str] = {}
     about = {
@@ -293,7 +291,7 @@ def _walk(
             yield path, entry.directory_fd, entry.status
 
 
-def _contents(plain: BinaryIO) -> Iterator[tuple[str, str]]:
+def _contents(plain: zstd.ZstdFile) -> Iterator[tuple[str, str]]:
     """Read through a tar: yield each member's name, and its content's checksum or its kind."""
     with tarfile.open(fileobj=plain, mode="r|") as tar:
         for member in tar:

@@ -283,7 +283,6 @@ def archive_sessions(
         What was archived; `archives` has the file of each session.
 
     Raises:
-        ExtraMissing: The extra `archive` is not installed.
         PruneError: As by `prune_sessions`.
     """
     outside = outside or PruneEnvironment()

@@ -158,7 +158,6 @@ def prune_store(
         clock: The time.
 
     Raises:
-        ExtraMissing: The extra that compresses is not installed; nothing was removed.
         StoreError: The store does not answer or is no database; its log lists what was removed.
     """
     from ..fleet.postgres.store import PostgresStore

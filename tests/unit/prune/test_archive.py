@@ -298,26 +298,6 @@ def test_every_level_can_be_read_back(site: Site, level: int) -> None:
     assert visible(site) == before
 
 
-def test_without_the_extra_the_error_says_what_to_install() -> None:
-    code = """
-import sys
-sys.modules['backports.zstd'] = sys.modules['compression'] = None
-from pathlib import Path
-from agentforge_sessions.base.errors import ExtraMissing
-from agentforge_sessions.prune import TarArchiver, restore_archive
-from agentforge_sessions.sandbox import SandboxTarget
-for act in (lambda: TarArchiver(directory=Path('x')),
-            lambda: restore_archive(Path('x'), SandboxTarget(Path('.')))):
-    try:
-        act()
-    except ExtraMissing as error:
-        print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.count("agentforge-sessions[archive]") == 2, done.stderr
-    assert "nothing was done" in done.stdout
-
-
 # ---------------------------------------------------------------- what keeps the session
 
 

@@ -180,6 +180,11 @@ class GuestMachine:
         self._begun = True
 
     @property
+    def reached(self) -> Mapping[bytes, Directory]:
+        """The mounted directories, by their paths from `/`."""
+        return self._reached
+
+    @property
     def memory_bytes(self) -> int:
         """How much memory it has, in bytes; it never shrinks."""
         self.instance.memory.refresh()

@@ -19,6 +19,7 @@ import mmap
 import os
 import re
 import threading
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Self
 
 from ...base.event_log import get_logger
@@ -39,6 +40,9 @@ _MOST_WIDENINGS: Final = 8
 
 _MOST_WIDE_PAGES: Final = 512
 """Nothing is learned from a turn that wrote to more pages."""
+
+_MOST_APART: Final = 4096
+"""With more ranges than this, those with small gaps between them become one."""
 
 _NEAR_PAGES: Final = re.compile(rb"\x01(?:\x00{0,4}\x01)*")
 """Written pages together with small gaps between them, for fewer ranges."""
@@ -169,6 +173,20 @@ class _Plan:
         return [_range_of(found) for found in _WRITTEN_PAGES.finditer(pages)]
 
 
+def _own_pages(base: int, size: int) -> bytes:
+    """Return one byte per page, 1 for a private copy; for all where the system reports none."""
+    try:
+        return native.own_pages(base, size)
+    except OSError:
+        return b"\x01" * (size // mmap.PAGESIZE)
+
+
+@functools.cache
+def _zero_page() -> int:
+    """Return the address of a page of zeros."""
+    return native.address_of(mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE))
+
+
 def _range_of(found: re.Match[bytes]) -> _Range:
     return found.start() * mmap.PAGESIZE, (found.end() - found.start()) * mmap.PAGESIZE
 
@@ -274,13 +292,12 @@ class Template:
     def is_memory_of(self, instance: Instance) -> bool:
         """Return whether an instance's memory equals this one, byte for byte."""
         instance.memory.refresh()
+        return instance.memory.known == self.size and self._begins(instance)
+
+    def _begins(self, instance: Instance) -> bool:
+        """Return whether an instance's memory begins with this one."""
         memory = instance.memory
-        if memory.known != self.size:
-            return False
-        try:
-            own = native.own_pages(memory.base, self.size)
-        except OSError:
-            own = b"\x01" * (self.size // mmap.PAGESIZE)
+        own = _own_pages(memory.base, self.size)
         # A hole of the file is compared only where a page has replaced it: reading others would
         # make the system allocate memory for them.
         looked_at = bytes(
@@ -377,6 +394,84 @@ class Template:
             if self._lessons == 0:
                 self._plan.apply(base, native.scan_own(base, self.size))
                 self._compare(instance)
+
+    # ---------------------------------------------------------- states of a guest
+
+    def changed(self, instance: Instance) -> list[_Range]:
+        """Return where the memory of an instance that began with this one differs from it.
+
+        Whole pages, in order; what lies past this memory is compared with zeros. Only private
+        copies are compared, where the system reports them.
+        """
+        instance.memory.refresh()
+        base, here = instance.memory.base, self._address
+        own = bytearray(_own_pages(base, instance.memory.known))
+        pages = self.size // mmap.PAGESIZE
+        at = own.find(1)
+        while at >= 0:
+            place = at * mmap.PAGESIZE
+            other = here + place if at < pages else _zero_page()
+            if native.are_equal(base + place, other, mmap.PAGESIZE):
+                own[at] = 0
+            at = own.find(1, at + 1)
+        apart = [_range_of(found) for found in _WRITTEN_PAGES.finditer(own)]
+        if len(apart) < _MOST_APART:
+            return apart
+        return [_range_of(found) for found in _NEAR_PAGES.finditer(own)]
+
+    def same(self, ranges: Sequence[_Range]) -> bytes:
+        """Return the content of ranges of this memory; nothing of what lies past it."""
+        whole = memoryview(self._whole)
+        return b"".join(whole[at : at + length] for at, length in ranges)
+
+    def give(self, instance: Instance, size: int, ranges: Sequence[_Range], pages: bytes) -> bool:
+        """Give an instance that began with this memory the state that `changed` described.
+
+        Args:
+            instance: The instance, between two turns.
+            size: How large its memory was.
+            ranges: Where it differed from this one.
+            pages: What it had there, one after another.
+
+        Returns:
+            False if the memory has grown past that size, since memory never shrinks; then nothing
+            was changed.
+
+        Raises:
+            Trapped: The instance's limit is below this size.
+            OSError: The system refused; close the instance.
+        """
+        instance.memory.refresh()
+        if instance.memory.known > size:
+            return False
+        instance.grow(size)
+        self._rewind(instance, ranges)
+        at, content = 0, memoryview(pages)
+        for start, length in ranges:
+            instance.memory.view(start, length)[:] = content[at : at + length]
+            at += length
+        return True
+
+    def _rewind(self, instance: Instance, besides: Sequence[_Range]) -> None:
+        """Make an instance's memory this one's, with zeros past it, besides what is overwritten."""
+        base, size = instance.memory.base, instance.memory.known
+        if self._restores is None and self._proven:
+            native.give_up_pages(base, size)
+            with self._lock:
+                self._restores = self._begins(instance)
+        elif self._restores and self._proven:
+            own = bytearray(_own_pages(base, size))
+            for start, length in besides:
+                first, count = start // mmap.PAGESIZE, length // mmap.PAGESIZE
+                own[first : first + count] = bytes(count)
+            given = [_range_of(found) for found in _WRITTEN_PAGES.finditer(own)]
+            for first in range(0, len(given), native.MOST_RANGES):
+                some = given[first : first + native.MOST_RANGES]
+                native.give_up_ranges(native.Ranges(base, some))
+        if not (self._restores and self._proven):
+            self._copy(instance)
+            if size > self.size:
+                native.give_up_pages(base + self.size, size - self.size)
 
     def _copy(self, instance: Instance) -> None:
         for at in range(0, self.size, PIECE):

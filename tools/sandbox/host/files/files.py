@@ -11,9 +11,9 @@ import contextlib
 import errno
 import os
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 from .upkeep import STEPS_AT_ONCE, Upkeep
 
@@ -147,6 +147,29 @@ def refusal(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
+class StaleNode:
+    """What a descriptor refers to whose file is no longer there: all is refused (ESTALE).
+
+    Args:
+        kind: What it was.
+    """
+
+    def __init__(self, kind: NodeKind) -> None:
+        self.kind: Final = kind
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _refuse_stale
+
+
+def _refuse_stale(*_: object, **__: object) -> None:
+    raise refusal(errno.ESTALE)
+
+
 class WithoutContent:
     """Refuses what a node without bytes cannot do: a directory, a link."""
 
@@ -204,6 +227,21 @@ class DirectoryListing:
             raise
         held, self._held = self._held, _allocated(end)
         upkeep.release(held - self._held)
+
+    @classmethod
+    def of(cls, records: bytes, upkeep: Upkeep) -> Self:
+        """Return the listing that had these records; their memory counts without a refusal."""
+        found = cls((), upkeep)
+        found._records += records
+        upkeep.release(found._held)
+        found._held = _allocated(len(records))
+        upkeep.held += found._held
+        return found
+
+    @property
+    def records(self) -> bytes:
+        """The entries, encoded."""
+        return bytes(self._records)
 
     def _cover(self, end: int) -> int:
         """Reserve memory for records up to `end` and some more; return the size covered."""
@@ -409,6 +447,50 @@ class Descriptors:
             self._opened -= 1
             self.upkeep.release(OF_A_DESCRIPTOR)
             descriptor.node.close()
+
+    # ---------------------------------------------------------- states of a guest
+
+    def opened(self) -> Mapping[int, Descriptor]:
+        """Return all descriptors by number."""
+        return self._open
+
+    @property
+    def numbering(self) -> tuple[tuple[int, ...], int]:
+        """The freed numbers, the last of which is used first, and the next unused one."""
+        return tuple(self._free), self._next
+
+    def close_counted(self) -> None:
+        """Close all but the preopened ones and the streams, ignoring errors."""
+        for number, each in list(self._open.items()):
+            if each.counted:
+                del self._open[number]
+                with contextlib.suppress(OSError):
+                    self._leave(each)
+
+    def go_on_with(
+        self,
+        opened: Mapping[int, Descriptor],
+        preopened: Container[int],
+        numbering: tuple[Sequence[int], int],
+    ) -> None:
+        """Continue with the descriptors of a captured guest, after `close_counted`.
+
+        They count, whatever the limits.
+
+        Args:
+            opened: The descriptors, by number.
+            preopened: The preopened numbers that were still open.
+            numbering: What `numbering` returned.
+        """
+        for number, each in list(self._open.items()):
+            if each.preopened is not None and number not in preopened:
+                del self._open[number]
+        for number, each in opened.items():
+            self._open[number] = each
+            each.counted = True
+            self._opened += 1
+            self.upkeep.held += OF_A_DESCRIPTOR
+        self._free, self._next = list(numbering[0]), numbering[1]
 
     def close_all(self) -> None:
         """Close all, ignoring errors; each node records what its failed close lost."""

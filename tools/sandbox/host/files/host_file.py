@@ -36,7 +36,7 @@ class HostFile:
     def __init__(
         self, tree: ServedTree, fd: int, path: bytes, seen: os.stat_result | None = None
     ) -> None:
-        self._tree = tree
+        self.tree: Final = tree
         self._calls = tree.calls
         self._fd = fd
         self._written = False
@@ -45,6 +45,16 @@ class HostFile:
         except BaseException:
             close_reader(tree.calls, fd)
             raise
+
+    @property
+    def path(self) -> bytes | None:
+        """Its path from the root of the tree; None once it lost that name."""
+        return self._account.path
+
+    @property
+    def key(self) -> tuple[int, int] | None:
+        """The identity that all handles of the file share."""
+        return self._account.key
 
     def status(self) -> FileStatus:
         """Return its status."""
@@ -60,7 +70,7 @@ class HostFile:
         end = start + sum(map(len, buffers))
         if end == start:
             return 0, start
-        tree, account = self._tree, self._account
+        tree, account = self.tree, self._account
         tree.meter.allow(account, end)
         try:
             count = self._calls.pwritev(self._fd, buffers, start)
@@ -74,7 +84,7 @@ class HostFile:
 
     def truncate(self, size: int) -> None:
         """Change the size; added bytes are zeros and count."""
-        tree, account = self._tree, self._account
+        tree, account = self.tree, self._account
         tree.meter.allow(account, size)
         try:
             self._calls.ftruncate(self._fd, size)
@@ -88,20 +98,20 @@ class HostFile:
     def begin_anew(self) -> None:
         """Truncate to zero; earlier losses no longer matter."""
         if self._account.path is not None:
-            self._tree.meter.losses.forget(self._account.path)
+            self.tree.meter.losses.forget(self._account.path)
         self.truncate(0)
 
     def set_times(self, times: Times) -> None:
         """Set its times."""
         seen = self._calls.fstat(self._fd)
-        self._tree.require_writable()
-        if self._tree.has_names_elsewhere(seen):
+        self.tree.require_writable()
+        if self.tree.has_names_elsewhere(seen):
             raise refusal(errno.EPERM)
         self._calls.futimens(self._fd, times(seen.st_atime_ns, seen.st_mtime_ns))
 
     def sync(self) -> bool:
         """Flush what was written to disk; if the disk refuses, it counts as lost."""
-        if not self._tree.syncs:
+        if not self.tree.syncs:
             return False
         try:
             self._calls.fsync(self._fd)
@@ -116,7 +126,7 @@ class HostFile:
         Raises:
             OSError: What was written through the handle may be lost.
         """
-        self._tree.leave(self._account)
+        self.tree.leave(self._account)
         if not self._written:
             close_reader(self._calls, self._fd)
             return
@@ -127,7 +137,7 @@ class HostFile:
             raise
 
     def _lost(self, error: OSError, size: int, at: LostAt = "write") -> None:
-        losses = self._tree.meter.losses
+        losses = self.tree.meter.losses
         losses.refuse(self._account.path, error.errno or errno.EIO, size, at)
 
 

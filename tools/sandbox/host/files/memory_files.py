@@ -83,6 +83,23 @@ class MemoryTree(MemoryTreeState):
         for file in self.unnamed:
             room.promise(file.length, temporary=self.meter.temporary)
 
+    def serve_again(self, room: Room) -> None:
+        """Serve another execution, with all that is in the tree, which counts."""
+        self.meter.begin_again(room)
+        self.count()
+
+    def count(self) -> None:
+        """Count all that the guest has in the tree, where nothing of it is counted yet."""
+        meter, here = self.meter, [self.root]
+        while here:
+            for node in here.pop().names.values():
+                if node.held > 0:  # the host's own directories hold nothing
+                    meter.count_entries(1, node.length)
+                if isinstance(node, MemoryDirectory):
+                    here.append(node)
+        for file in self.unnamed:
+            meter.room.promise(file.length, temporary=meter.temporary)
+
 
 class MemoryDirectory(MemoryNode):
     """A directory."""
@@ -299,7 +316,8 @@ class MemoryDirectory(MemoryNode):
         self.touch()
         meter.losses.forget(path)
         if not isinstance(node, MemoryFile):
-            meter.count_entries(-1, -node.length)
+            if node.held > 0:  # the host's own directories do not count
+                meter.count_entries(-1, -node.length)
             node.release(min(node.held, OF_A_NODE))  # every name of a link reserves that much
             return
         if node.account.path == path:

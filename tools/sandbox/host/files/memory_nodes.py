@@ -31,6 +31,7 @@ class MemoryTreeState:
 
     Attributes:
         unnamed: Open files that no longer have a name.
+        last_inode: The last inode number given out.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class MemoryTreeState:
         self.upkeep = upkeep or Upkeep()
         self.unnamed: Final[set[MemoryFile]] = set()
         self._meter = meter
-        self._inodes = 0
+        self.last_inode = 0
 
     @property
     def meter(self) -> QuotaMeter:
@@ -53,10 +54,15 @@ class MemoryTreeState:
             raise refusal(errno.EROFS)
         return self._meter
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether the tree can be changed."""
+        return self._meter is not None
+
     def next_inode(self) -> int:
         """Return an unused inode number."""
-        self._inodes += 1
-        return self._inodes
+        self.last_inode += 1
+        return self.last_inode
 
 
 class MemoryNode(WithoutContent):
@@ -66,7 +72,7 @@ class MemoryNode(WithoutContent):
 
     def __init__(self, tree: MemoryTreeState) -> None:
         self.tree: Final = tree
-        self.inode: Final = tree.next_inode()
+        self.inode = tree.next_inode()
         self.links = 1
         self.held = 0
         self.accessed = self.modified = self.changed = tree.now_ns()
@@ -142,11 +148,26 @@ class MemoryFile(MemoryNode):
         self.account: Final = Account(0, 1, path)
         self._pieces: list[bytearray] = []
         self._size = 0
+        self._content: bytes | None = None
 
     @property
     def length(self) -> int:
         """Its size."""
         return self._size
+
+    @property
+    def content(self) -> bytes:
+        """All of it; the same object until it is next changed."""
+        if self._content is None:
+            self._content = b"".join(self._pieces)
+        return self._content
+
+    @content.setter
+    def content(self, data: bytes) -> None:
+        """Replace all of it, uncounted."""
+        self._pieces = [bytearray(data[at : at + _PIECE]) for at in range(0, len(data), _PIECE)]
+        self._size = self.account.size = len(data)
+        self._content = data
 
     def read(self, buffers: Buffers, at: int) -> int:
         """Read from a position."""
@@ -185,6 +206,7 @@ class MemoryFile(MemoryNode):
     def _resize(self, size: int, *, hole_to: int) -> None:
         meter = self.tree.meter
         meter.allow(self.account, size)
+        self._content = None
         self.tree.upkeep.work(max(0, hole_to - self._size) // BYTES_OF_A_STEP)
         if size < self._size:
             self._cut(size)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
+from typing import Final
 
 from ...guest_paths import MAX_DEPTH
 from .files import (
@@ -28,12 +29,14 @@ class MountPoints(WithoutContent):
 
     Args:
         mounted: The directories, by path from here.
+        path: Its own path, from `/`.
     """
 
     kind = NodeKind.DIRECTORY
 
-    def __init__(self, mounted: Mapping[bytes, Directory]) -> None:
+    def __init__(self, mounted: Mapping[bytes, Directory], path: bytes = b"") -> None:
         self._mounted = mounted
+        self.path: Final = path
 
     def status(self) -> FileStatus:
         """Return its status."""
@@ -129,7 +132,8 @@ class MountPoints(WithoutContent):
                 path.removeprefix(prefix): node
                 for path, node in self._mounted.items()
                 if path.startswith(prefix)
-            }
+            },
+            (self.path + b"/" + path).lstrip(b"/"),
         )
 
 

@@ -145,6 +145,10 @@ class Guest:
         """The time since it started; the host's own clock value is not revealed."""
         return self.moment.monotonic_ns() - self._started_ns
 
+    def go_on_at(self, monotonic_ns: int) -> None:
+        """Set the time since it started."""
+        self._started_ns = self.moment.monotonic_ns() - monotonic_ns
+
     def path(self, address: int, length: int) -> bytes:
         """Return the path argument of a call, and count the call."""
         self.upkeep.count_file_call()
