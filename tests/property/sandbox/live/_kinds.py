@@ -25,6 +25,7 @@ class Kind:
         around: The head of a block that all suspensions are in.
         after: Runs after the block, at the end.
         awaits: Whether it needs a coroutine.
+        leads: Whether it comes before others: they begin in the directory that it moves to.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Kind:
     around: str = ""
     after: str = ""
     awaits: bool = False
+    leads: bool = False
 
     def text(self, part: str, number: int, suspension: int = 0) -> str:
         """Return one of its parts, as it is in a program."""

@@ -190,10 +190,10 @@ print(makezz(os.symlink, 'elsewhere', '/tmp/softzz.kk'), os.path.islink('/tmp/so
     ),
     Kind(
         "own directory",
-        "import os\nos.makedirs('cwdzz/in', exist_ok=True); homezz = os.getcwd(); os.chdir('cwdzz')",
-        "print('cwd', os.getcwd() != homezz)\nopen('herekk', 'w').write('x'); os.chdir(homezz); "
-        "print(sorted(os.listdir('cwdzz'))); os.chdir('cwdzz')",
-        after="os.chdir(homezz)",
+        "import os\nos.makedirs('cwdzz'); homezz = os.getcwd(); os.chdir('cwdzz')",
+        "open('herekk', 'w').write('x'); print('cwd', os.getcwd(), os.path.exists('/app/cwdzz/herekk'))",
+        after="os.chdir(homezz); print(os.path.exists('herekk'))",
+        leads=True,
     ),
     Kind(
         "sqlite on disk",

@@ -41,7 +41,7 @@ class Program:
     def source(self) -> str:
         """Return its code; `agentforge` is imported from it."""
         body, indent = "", ""
-        numbered = list(enumerate(self.kinds))
+        numbered = list(enumerate(sorted(self.kinds, key=lambda kind: not kind.leads)))
         for number, kind in numbered:
             body += kind.text("setup", number) + "\n"
         for number, kind in numbered:
