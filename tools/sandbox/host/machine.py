@@ -4,6 +4,7 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -21,6 +22,8 @@ ENDED: Final = 256
 """The lowest answer of a turn after which the interpreter has ended."""
 
 INVALID_EXIT: Final = "invalid exit status"
+SUSPENDED: Final = "suspended"
+"""Why a turn was stopped whose journal has no answer to a request yet."""
 
 _FIRST_MOUNT: Final = 4
 _MOST_EXIT_CODE: Final = 125
@@ -81,6 +84,25 @@ class TurnOutcome(NamedTuple):
     stderr: bytes
     truncated: tuple[str, ...]
     file_calls: int
+
+
+HandOn = Callable[[bytes], object]
+
+
+class TurnJournal(Protocol):
+    """Notes what a turn's guest is answered, and answers the same when the turn runs again."""
+
+    def following(self, guest: Guest) -> AbstractContextManager[None]:
+        """Follow a guest within the block: time, chance, files and requests go through it."""
+
+    def finish(self) -> None:
+        """Note that the turn has ended by itself."""
+
+    def input(self, data: bytes) -> InputFile:
+        """Return the turn's input, which may ask for more at its end."""
+
+    def only_new(self, hand_on: HandOn) -> HandOn:
+        """Return a callback that leaves out what an earlier run handed on."""
 
 
 _NO_STREAMS: Final = (
@@ -198,6 +220,7 @@ class GuestMachine:
         stdin: bytes = b"",
         hand_on: Sequence[Callable[[bytes], object] | None] = (None, None),
         door: Door | None = None,
+        journal: TurnJournal | None = None,
     ) -> TurnOutcome:
         """Run code; whatever it does is returned as an outcome.
 
@@ -207,9 +230,11 @@ class GuestMachine:
             stdin: The content of descriptor 0.
             hand_on: Called with each piece of stdout and of stderr as it is written.
             door: Answers its requests to the host.
+            journal: Follows the turn, so that it can be run again.
 
         Raises:
             EngineUnavailable: The guest cannot be entered.
+            JournalDiverged: The turn does not do what its journal says it did.
             BaseException: What a callback raised that concerns the host, such as
                 `KeyboardInterrupt`; the guest has ended.
         """
@@ -217,8 +242,11 @@ class GuestMachine:
             self._begin({})
         clock = TurnClock(limits.seconds, limits.cancel)
         given = [None if each is None else _interruptible(each) for each in hand_on]
+        if journal is not None:
+            given = [None if each is None else journal.only_new(each) for each in given]
         streams = [OutputStream(limits.output_bytes, each) for each in given]
-        self._descriptors.put(0, Descriptor(InputFile(stdin)))
+        read = InputFile(stdin) if journal is None else journal.input(stdin)
+        self._descriptors.put(0, Descriptor(read))
         for number, stream in enumerate(streams, 1):
             self._descriptors.put(number, Descriptor(stream, readable=False, writable=True))
         self.guest.door = door
@@ -226,7 +254,8 @@ class GuestMachine:
         exit_code: int | None = None
         stopped: str | None = None
         ended = True
-        with self.instance.turn(clock, limits.fuel):
+        following = nullcontext() if journal is None else journal.following(self.guest)
+        with self.instance.turn(clock, limits.fuel), following:
             try:
                 clock.check()
                 answer = self._enter(code)
@@ -239,6 +268,8 @@ class GuestMachine:
                 stopped = stop.reason
             except Trapped as trap:
                 stopped = trap.reason
+            if journal is not None and stopped is None:
+                journal.finish()
         left = None if stopped in (DEADLINE, CANCELLED) else self.instance.fuel_left()
         return TurnOutcome(
             exit_code=exit_code,

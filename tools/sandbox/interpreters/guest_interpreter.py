@@ -25,8 +25,8 @@ from ..host.files.host_directory import HostTree
 from ..host.files.memory_files import MemoryTree
 from ..host.files.quota import QuotaMeter
 from ..host.files.system_calls import LINUX
-from ..host.files.upkeep import Upkeep
 from ..host.machine import GuestMachine, TurnLimits, TurnOutcome
+from ..host.preview1.guest import Guest
 from ..host.template import Template
 from ..policy import DEFAULT_ENVIRONMENT
 from ..request import Request
@@ -291,7 +291,7 @@ class GuestInterpreter:
         self._workspace = self._tree_of(services)
         self._workspace.serve_for(upkeep)
         upkeep.most, upkeep.refused = room.quota.host_bytes, room.no_host_bytes
-        self._temporary = self._emptied(room, upkeep)
+        self._temporary = self._emptied(room, machine.guest)
         directories: dict[str, Directory] = {
             GUEST_WORKSPACE: self._workspace.root,
             TEMPORARY: self._temporary.root,
@@ -303,11 +303,13 @@ class GuestInterpreter:
             directories[path] = tree.root
         machine.mount(directories)
 
-    def _emptied(self, room: Room, upkeep: Upkeep) -> MemoryTree:
+    def _emptied(self, room: Room, guest: Guest) -> MemoryTree:
         """Return the tree of `/tmp`, empty but for the home; files still open count."""
         tree = self._temporary
         if tree is None:
-            tree = MemoryTree(QuotaMeter(room, temporary=True), upkeep=upkeep)
+            tree = MemoryTree(
+                QuotaMeter(room, temporary=True), now_ns=guest.wall_ns, upkeep=guest.upkeep
+            )
         else:
             tree.begin_again(room)
         tree.add(HOME_NAME.encode(), None)

@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final, Literal, NamedTuple, Self
 
 MARK_ATTRIBUTE: Final = "user.agentforge.execution"
@@ -176,6 +177,11 @@ class Quota(NamedTuple):
 _NOTHING: Final = SpaceUsed(bytes=0, entries=0)
 
 
+def _said(measured: Callable[[], str | None], forget: Callable[[], object]) -> str | None:
+    del forget
+    return measured()
+
+
 class Room:
     """The room of one execution, shared by everything its guest can write to.
 
@@ -184,6 +190,8 @@ class Room:
 
     Attributes:
         look: Called repeatedly while the workspace is counted, or None; may raise to end that.
+        judge: Called with what judges a growth, and what makes that count again; returns what it
+            says.
     """
 
     def __init__(self, root: int, quota: Quota, usage: UsageCounter | None) -> None:
@@ -196,6 +204,7 @@ class Room:
         """
         self.quota: Final = quota
         self.look: Callable[[], object] | None = None
+        self.judge: Callable[..., str | None] = _said
         self._root = root
         self._usage = usage
         self._recounted = False
@@ -235,14 +244,20 @@ class Room:
         if temporary:
             self._afford_temporary(more_bytes, more_entries)
             return
-        wrong = self._short_of(self._usage, more_bytes, more_entries)
+        wrong = self.judge(
+            partial(self._excess, self._usage, more_bytes, more_entries), self._usage.forget
+        )
+        if wrong is not None:
+            raise self._over(wrong, errno.ENOSPC)
+
+    def _excess(self, usage: UsageCounter, more_bytes: int, more_entries: int) -> str | None:
+        wrong = self._short_of(usage, more_bytes, more_entries)
         if wrong is not None and not self._recounted:
             # Others may have made room: count once more before refusing.
             self._recounted = True
-            self._usage.forget()
-            wrong = self._short_of(self._usage, more_bytes, more_entries)
-        if wrong is not None:
-            raise self._over(wrong, errno.ENOSPC)
+            usage.forget()
+            wrong = self._short_of(usage, more_bytes, more_entries)
+        return wrong
 
     def _afford_temporary(self, more_bytes: int, more_entries: int) -> None:
         most, entries = self.quota.temporary_bytes, self.quota.temporary_files

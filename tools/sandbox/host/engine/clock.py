@@ -55,8 +55,15 @@ class TurnClock:
         self._monotonic = monotonic
         self._sleep = sleep
         self._cancelled = cancel.is_set
-        self.stop_at: Final = float("inf") if seconds is None else monotonic() + seconds
+        self._seconds = seconds
+        self.stop_at = float("inf")
+        self.begin_again()
         self.over = False
+
+    def begin_again(self) -> None:
+        """Allow the turn all of its time from now on."""
+        if self._seconds is not None:
+            self.stop_at = self._monotonic() + self._seconds
 
     def due(self) -> str | None:
         """Return why the turn has to end now, or None.

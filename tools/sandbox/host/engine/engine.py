@@ -13,7 +13,7 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from . import c_api
 from .clock import TurnClock, TurnEnded
@@ -37,6 +37,13 @@ _SHAPES: Final = {c_api.WASM_I32: "I12x", c_api.WASM_I64: "Q8x"}
 
 HostFunction = Callable[..., "int | None"]
 """Called with the guest and the unsigned numbers it passed; returns a number for the guest."""
+
+
+class CallJournal(Protocol):
+    """Follows the calls of one turn, as they come."""
+
+    def called(self, name: str, numbers: tuple[int, ...]) -> None:
+        """Note that the guest calls a function with these numbers."""
 
 
 class Trapped(Exception):
@@ -96,7 +103,7 @@ class Program:
                     f"the interpreter imports {wanted!r}, which is not known",
                     "install the release that the sandbox was tested with",
                 )
-            callback = _callback(function, kinds, errno_of)
+            callback = _callback(wanted, function, kinds, errno_of)
             self._callbacks.append(callback)
             error = c_api.linker_define_func(
                 self._linker.address,
@@ -130,12 +137,14 @@ class Instance:
     Attributes:
         guest: The first argument of its host functions.
         clock: The turn's clock; every host function checks it first.
+        journal: Follows the turn's calls, or None.
         memory: Its memory.
     """
 
     def __init__(self, engine: Engine, prepared: int, memory_bytes: int) -> None:
         self.guest: object = None
         self.clock: TurnClock = TurnClock(None)
+        self.journal: CallJournal | None = None
         self.fault: BaseException | None = None
         self._engine = engine
         self._owed = 0
@@ -326,7 +335,7 @@ _SETTLED_AT: Final = 1 << 20
 
 
 def _callback(
-    function: HostFunction, kinds: list[int], errno_of: Callable[[OSError], int]
+    name: str, function: HostFunction, kinds: list[int], errno_of: Callable[[OSError], int]
 ) -> object:
     """Wrap a host function in the form that the engine calls."""
     layout = struct.Struct("<" + "".join(_SHAPES[kind] for kind in kinds))
@@ -340,6 +349,8 @@ def _callback(
                 return _new_trap()
             instance.clock.check()
             array = numbers_at(numbers)
+            if instance.journal is not None:
+                instance.journal.called(name, unpack(array))
             try:
                 answer = function(instance.guest, *unpack(array))
             except OSError as error:

@@ -342,19 +342,16 @@ class HostDirectory(WithoutContent):
         """Return the files in a directory to be moved, and whether the list is complete."""
         if not stat.S_ISDIR(moving.st_mode):
             return [], True
-        from ...workspaces.workspace_tree import (  # needed only here
-            list_files,
-            take_snapshot,
-        )
-
         fd, _ = open_as_seen(place, os.O_RDONLY | os.O_DIRECTORY, stat.S_ISDIR)
         try:
-            seen = take_snapshot(fd, tick=self.tree.upkeep.work, **self._most_moved())
+            files, depth, complete = self._calls.files_below(
+                fd, self.tree.upkeep.work, self._most_moved()
+            )
         finally:
             close_reader(self._calls, fd)
-        if new.path.count(b"/") + 1 + seen.depth > MAX_DEPTH:
+        if new.path.count(b"/") + 1 + depth > MAX_DEPTH:
             raise refusal(errno.ENAMETOOLONG)
-        return list_files(seen), seen.complete
+        return files, complete
 
     def _most_moved(self) -> dict[str, int]:
         """Return limits for the files recorded of a moved directory, so that memory suffices."""

@@ -104,7 +104,7 @@ class ServedTree:
     def serve_for(self, upkeep: Upkeep) -> None:
         """Serve a guest that has this upkeep."""
         self.resolver.upkeep = self.changes.keeper = upkeep
-        self.meter.room.look = upkeep.look
+        self.meter.room.look, self.meter.room.judge = upkeep.look, self.calls.judge
 
     def serve_again(self, room: Room, changes: ChangeLedger) -> None:
         """Serve another execution of the same guest; its open handles remain valid."""
@@ -250,11 +250,9 @@ class ServedTree:
             return False
         key = seen.st_dev, seen.st_ino
         if key not in self._names_inside and not self._has_counted:
-            from ...workspaces.workspace_tree import count_names  # needed only here
-
             self._has_counted = True
             self._names_inside = {
-                **count_names(self.fd, tick=self.upkeep.look),
+                **self.calls.count_names(self.fd, self.upkeep.look),
                 **self._names_inside,
             }
         return self._names_inside.get(key) != seen.st_nlink

@@ -143,14 +143,13 @@ class PathResolver:
     def __init__(self, root: int, *, hides: bool, calls: SystemCalls = LINUX) -> None:
         self.calls: Final = calls
         self._root = root
-        self._identity = _identity(calls.fstat(root))
         self._hides = hides
         self._has_openat2 = True
         self.upkeep = Upkeep()
 
     def is_root(self, directory: int) -> bool:
         """Return whether a descriptor refers to the tree's root, however it was reached."""
-        return _identity(self.calls.fstat(directory)) == self._identity
+        return os.path.samestat(self.calls.fstat(directory), self.calls.fstat(self._root))
 
     def is_hidden_name(self, name: bytes) -> bool:
         """Return whether a name at the root would be hidden."""
@@ -397,7 +396,3 @@ def _bounded(path: bytes) -> bytes:
     if len(path) > MAX_GUEST_PATH_BYTES or path.count(b"/") >= MAX_DEPTH:
         raise refusal(errno.ENAMETOOLONG)
     return path
-
-
-def _identity(seen: os.stat_result) -> tuple[int, int]:
-    return seen.st_dev, seen.st_ino

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Final
 
@@ -61,6 +61,36 @@ class SystemCalls:
     def link(source: bytes, target: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
         """Give a file another name, which must not exist."""
         os.link(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=False)
+
+    # What takes many calls at once, and is asked for as one.
+
+    @staticmethod
+    def judge(measured: Callable[[], str | None], forget: Callable[[], object]) -> str | None:
+        """Return which quota a growth would exceed, or None; counting reads all of a tree.
+
+        Args:
+            measured: Returns it.
+            forget: Makes that count the tree again.
+        """
+        del forget
+        return measured()
+
+    @staticmethod
+    def count_names(fd: int, tick: Callable[[], object]) -> dict[tuple[int, int], int]:
+        """Return the names below a directory of files with several names, by device and inode."""
+        from ...workspaces.workspace_tree import count_names  # seldom needed
+
+        return count_names(fd, tick=tick)
+
+    @staticmethod
+    def files_below(
+        fd: int, tick: Callable[[], object], limits: dict[str, int]
+    ) -> tuple[list[str], int, bool]:
+        """Return the files below a directory, how deep it is, and whether the list is complete."""
+        from ...workspaces.workspace_tree import list_files, take_snapshot  # seldom needed
+
+        seen = take_snapshot(fd, tick=tick, **limits)
+        return list_files(seen), seen.depth, seen.complete
 
 
 LINUX: Final = SystemCalls()

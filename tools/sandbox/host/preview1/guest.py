@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from ..engine.clock import TurnClock
 from ..files.files import NOT_CAPABLE, Descriptors, refusal
 from ..files.upkeep import Upkeep
 
@@ -85,11 +86,13 @@ class TimeAndChance(NamedTuple):
         wall_ns: Returns the time since 1970, in nanoseconds.
         monotonic_ns: Returns a time that never goes back, in nanoseconds.
         chance: Returns this many random bytes.
+        wait: Waits a number of seconds, at most until the turn ends.
     """
 
     wall_ns: Callable[[], int] = time.time_ns
     monotonic_ns: Callable[[], int] = time.monotonic_ns
     chance: Callable[[int], bytes] = os.urandom
+    wait: Callable[[TurnClock, float], None] = TurnClock.wait
 
 
 REAL: Final = TimeAndChance()
@@ -138,12 +141,16 @@ class Guest:
         self.door: Door | None = None
         self.upkeep: Final = Upkeep(machine, file_calls)
         descriptors.upkeep = self.upkeep
-        self.moment: Final = moment
-        self._started_ns = moment.monotonic_ns()
+        self.moment = moment
+        self.started_ns = moment.monotonic_ns()
+
+    def wall_ns(self) -> int:
+        """The time since 1970."""
+        return self.moment.wall_ns()
 
     def monotonic_ns(self) -> int:
         """The time since it started; the host's own clock value is not revealed."""
-        return self.moment.monotonic_ns() - self._started_ns
+        return self.moment.monotonic_ns() - self.started_ns
 
     def go_on_at(self, monotonic_ns: int) -> None:
         """Set the time since it started."""

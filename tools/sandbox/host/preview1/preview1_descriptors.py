@@ -9,7 +9,6 @@ import errno
 import itertools
 import os
 import struct
-import time
 from typing import Final
 
 from ..files.files import (
@@ -116,7 +115,7 @@ def fd_filestat_set_times(
 ) -> int:
     guest.upkeep.count_file_call()
     found = guest.descriptors.get(number, rights.SET_TIMES)
-    found.node.set_times(wanted_times(accessed, modified, flags))
+    found.node.set_times(wanted_times(guest, accessed, modified, flags))
     return 0
 
 
@@ -228,14 +227,14 @@ def fd_readdir(guest: Guest, number: int, out: int, length: int, cookie: int, us
     return 0
 
 
-def wanted_times(accessed: int, modified: int, flags: int) -> Times:
+def wanted_times(guest: Guest, accessed: int, modified: int, flags: int) -> Times:
     """Return the `Times` for a call's flags."""
     for_access, for_modification = flags & 3, flags >> 2 & 3
     require(for_access != _SET | _NOW and for_modification != _SET | _NOW, errno.EINVAL)
     require(max(accessed, modified) <= _MOST_POSITION, errno.EINVAL)
 
     def times(was_accessed: int, was_modified: int) -> tuple[int, int]:
-        now = time.time_ns()
+        now = guest.wall_ns()
         chosen = {0: was_accessed, _SET: accessed, _NOW: now}[for_access]
         return chosen, {0: was_modified, _SET: modified, _NOW: now}[for_modification]
 

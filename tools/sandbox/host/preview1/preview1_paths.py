@@ -110,7 +110,7 @@ def path_filestat_set_times(
     flags: int,
 ) -> int:
     directory, name = _place(guest, number, rights.SET_TIMES_OF, guest.path(path, length))
-    times = wanted_times(accessed, modified, flags)
+    times = wanted_times(guest, accessed, modified, flags)
     directory, name = reached(directory, name)
     directory.set_times_of(name, times, follow=bool(lookup & 1))
     return 0

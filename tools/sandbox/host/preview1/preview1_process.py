@@ -70,9 +70,7 @@ def clock_res_get(guest: Guest, clock: int, out: int) -> int:
 
 def clock_time_get(guest: Guest, clock: int, _precision: int, out: int) -> int:
     require(clock in (_REALTIME, _MONOTONIC), errno.EINVAL)
-    guest.memory.write_u64(
-        out, guest.moment.wall_ns() if clock == _REALTIME else guest.monotonic_ns()
-    )
+    guest.memory.write_u64(out, guest.wall_ns() if clock == _REALTIME else guest.monotonic_ns())
     return 0
 
 
@@ -136,7 +134,7 @@ def poll_oneoff(guest: Guest, subscriptions: int, events: int, count: int, out: 
     for user, tag, which, timeout, _precision, flags in _SUBSCRIPTION.iter_unpack(raw):
         if tag == 0:
             require(which in (_REALTIME, _MONOTONIC), errno.EINVAL)
-            since = guest.moment.wall_ns() if which == _REALTIME else guest.monotonic_ns()
+            since = guest.wall_ns() if which == _REALTIME else guest.monotonic_ns()
             waits.append((max(0, timeout - since * (flags & _ABSOLUTE)), user))
         else:
             require(tag in (1, 2), errno.EINVAL)
@@ -144,7 +142,7 @@ def poll_oneoff(guest: Guest, subscriptions: int, events: int, count: int, out: 
             ready.append(_EVENT.pack(user, number, tag, 1 if number == 0 else 0, 0))
     if not ready:
         shortest = min(waits)[0]
-        guest.machine.clock.wait(shortest / 1e9)
+        guest.moment.wait(guest.machine.clock, shortest / 1e9)
         ready = [_EVENT.pack(user, 0, 0, 0, 0) for wait, user in waits if wait <= shortest]
     guest.transferred(count * _EVENT.size)
     guest.memory.write(events, b"".join(ready))
