@@ -53,7 +53,13 @@ from .errors import (
     SessionNotFound,
     SessionTooLarge,
 )
-from .format.session_codec import HEAD_BYTES, SessionEncoder, SessionStamp, decode_stamp
+from .format.session_codec import (
+    HEAD_BYTES,
+    SessionEncoder,
+    SessionStamp,
+    decode_stamp,
+    has_own_data,
+)
 from .session_domain import SessionContext, SessionState
 from .session_layout import MAX_FILE_BYTES, SESSION_FILE, STEPS_KEY, STREAMS
 from .store.session_reader import SessionReader
@@ -65,6 +71,7 @@ if TYPE_CHECKING:
     from .events.session_feed import CountedSource
     from .store.session_streams import FileStreams
     from .stream_port import NewEntry, StreamEntry, StreamMark, StreamPart, StreamTail
+    from .views.session_head import SessionHead
 
 _STAGING: Final = f"{DISCARDED_PREFIX}new-"
 _CACHED_WRITERS: Final = 16
@@ -479,6 +486,14 @@ class SessionStore(SessionReader):
 
                 with_tail(self, session)
         return session
+
+    def _head(self, name: str, beginning: bytes) -> SessionHead | None:
+        head = super()._head(name, beginning)
+        if head is not None and has_own_data(beginning):
+            from .steps.tail import head_with_tail  # most sessions have no log of steps
+
+            return head_with_tail(self, head, beginning)
+        return head
 
     def _writer(self, session_id: str, encoder: SessionEncoder | None = None) -> _SessionWriter:
         """Return the writer of a session; with `encoder`, one that continues from what was read."""

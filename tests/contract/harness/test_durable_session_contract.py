@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from agentforge_sessions import Budget, Retry, Session, Spend, session
+from agentforge_sessions.base.search_words import SearchWords
 from agentforge_sessions.entrypoints.durable.opening import SessionOpening
 from agentforge_sessions.harness import LocalSessions, SessionManager, SessionState
 from agentforge_sessions.harness.errors import NoActiveSession
@@ -29,6 +30,7 @@ from agentforge_sessions.harness.steps.errors import (
 )
 from agentforge_sessions.harness.steps.program_sessions import send_signal, steps_of
 from agentforge_sessions.harness.steps.step_log import StepLog
+from agentforge_sessions.harness.views.session_head import SessionHead, SessionSummary
 from agentforge_sessions.testing import ManualClock
 from tests.support.channels import MemoryChannel
 
@@ -498,9 +500,15 @@ def test_spending_outside_of_steps_is_charged_once(world: World) -> None:
 def test_a_store_shows_what_was_spent_at_any_time(world: World) -> None:
     with world.start(budget=100) as s:
         s.step("a", lambda: s.spend(10))
-        found = world.opened().load(s.id)
+        store = world.opened()
+        found = store.load(s.id)
         assert found is not None
         assert found.token_budget.tokens_used == 10
+        page = store.page(limit=1)
+        words = SearchWords.of("report")
+        for listed in (*store.summaries(), *page.sessions, *store.candidates(words)):
+            assert isinstance(listed, SessionSummary)
+            assert listed.head == SessionHead.of(found)
 
 
 # ------------------------------------------------------------------------------- the session

@@ -70,6 +70,9 @@ def test_the_step_and_what_came_after_it_run_again(
     assert spent is not None
     assert after is not None
     assert after.token_budget.tokens_used == spent.token_budget.tokens_used == 600
+    note = after.history[-1]
+    assert (note.action, note.phase) == ("rewound", None)
+    assert note.details == f"before {step}, to run {len(STEPS) - left} of its steps again"
 
 
 @pytest.mark.parametrize("step", ["inner", "draft#3", "out", "outline#1/x", ""])
@@ -110,6 +113,8 @@ def test_a_fork_has_the_steps_before_and_a_key_of_its_own(
     found = store.load(fork.session_id)
     assert found is not None
     assert (found.parent_id, found.goal) == (session_id, "A report")
+    note = found.history[-1]
+    assert (note.action, note.details) == ("forked", f"from {session_id}, before draft#2")
     assert found.token_budget.tokens_used == 600
     log = StepLog(store, fork.session_id)
     assert [log.body(one) for one in log.history.records()] == [b'"outline#1"', b'"draft#1"']

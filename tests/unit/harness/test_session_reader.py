@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.base.files import ReadError
+from agentforge_sessions.base.files.log_frames import encode_log
+from agentforge_sessions.base.settings.spending import Amount
 from agentforge_sessions.harness import (
     SessionContext,
     SessionCorrupted,
@@ -20,8 +22,10 @@ from agentforge_sessions.harness import (
     SessionSummary,
     UnreadableSession,
 )
+from agentforge_sessions.harness.steps.program_sessions import led
 from tests.support.descriptors import held_below
 from tests.support.mounts import immutable
+from tests.support.recorded_programs import begin_program
 from tests.support.sessions import session_id as an_id
 
 S, OTHER = an_id(1), an_id(2)
@@ -168,3 +172,37 @@ def test_an_immutable_session_is_read_as_any_other(store: SessionStore, base: Pa
     with immutable(base / S / "session.yaml"):
         assert store.load(S) is not None
         assert store.list_sessions() == [S, OTHER]
+
+
+@pytest.mark.parametrize("goal", ["short", "a long one\n" * 350], ids=["short", "long"])
+def test_a_listing_has_what_a_program_recorded_since_its_file_was_written(
+    base: Path, goal: str
+) -> None:
+    store = SessionStore(base)
+    session_id = begin_program(store)
+    session = store.load(session_id)
+    assert session is not None
+    session.goal = goal
+    store.save(session)
+    with led(store, session_id) as log:
+        spent, now = Amount(50), log.clock()
+        log.record("a#1", 0, codec="json", body=b"1", spent=spent, started=now, took_us=0)
+    [listed] = store.summaries()
+    assert isinstance(listed, SessionSummary)
+    assert listed.head.tokens_used == 50
+
+
+@pytest.mark.parametrize("written_by", ["us", "hand"])
+def test_a_log_of_steps_that_cant_be_read_hides_no_other_session(
+    store: SessionStore, base: Path, written_by: str
+) -> None:
+    session_id = begin_program(store)
+    folder = base / session_id
+    (folder / "streams").mkdir()
+    (folder / "streams" / "steps.log").write_bytes(encode_log([(b"of another program", b"")]))
+    if written_by == "hand":
+        text = (folder / "session.yaml").read_text()
+        (folder / "session.yaml").write_text(text.replace("revision: 1", "revision:   1"))
+    found = {one.session_id: type(one) for one in store.summaries()}
+    kind = UnreadableSession if written_by == "hand" else SessionSummary
+    assert found == {session_id: kind, S: SessionSummary, OTHER: SessionSummary}

@@ -47,6 +47,7 @@ from tests.support.mcp_calls import DirectCall, answer
 from tests.support.mcp_processes import ASKED, text_of
 from tests.support.questions import ANSWERS, DATABASE
 from tests.support.questions import MISSING as FIRST_ID
+from tests.support.recorded_programs import begin_program, recording
 
 pytestmark = pytest.mark.anyio
 
@@ -379,6 +380,23 @@ async def test_the_values_of_an_entry_are_shown_beside_its_words(
     assert shown[1]["data"]
     assert set(shown[0]["data"]) == set(entries[0].data)
     assert all(len(str(one)) < 1_100 for one in shown[0]["data"].values())
+
+
+async def test_the_last_steps_of_a_program_are_shown(
+    sessions: SessionAccess, store: SessionStore
+) -> None:
+    session_id = begin_program(store, key="\ud800")
+    with recording(store, session_id) as record:
+        record(*(f"draft#{number}" for number in range(1, 101)))
+        record("publish#1", error=("ValueError", "no place\n\ud800 " + "x" * 1_000))
+    result = await answer(SessionTools(sessions), "session_show", session_id=session_id)
+    program = result.structured_content["program"]
+    assert (program["key"], program["recorded"], program["tokens"]) == (r"\ud800", 101, 10_100)
+    steps = [one["step"] for one in program["steps"]]
+    assert steps == [*(f"draft#{number}" for number in range(94, 101)), "publish#1"]
+    assert program["steps"][-1]["error"].startswith(r"ValueError: no place \ud800 x")
+    assert len(program["steps"][-1]["error"]) < 500
+    assert "101 recorded by the program" in text_of(result)
 
 
 async def test_a_long_history_is_shown_in_part(sessions: SessionTools, store: SessionStore) -> None:

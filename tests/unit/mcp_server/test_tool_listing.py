@@ -84,6 +84,7 @@ async def test_an_output_schema_names_every_value_of_the_result(
         "artifacts_total": {"type": "integer"},
         "history": {"type": "array"},
         "history_total": {"type": "integer"},
+        "program": {"type": ["object", "null"]},
     }
     run = listed["run_code"].output_schema
     assert run is not None

@@ -10,9 +10,12 @@ import pytest
 
 from agentforge_sessions.agents.hooks.recording import stop_if_spent
 from agentforge_sessions.agents.ledger import Standing
+from agentforge_sessions.entrypoints.ui.views.actions import ACTS
 from agentforge_sessions.harness import SessionEvent, SessionState, SessionStore
+from agentforge_sessions.harness.steps.program_sessions import steps_of
 from agentforge_sessions.harness.store.sessions_place import OwnSessions
 from tests.support.observers import Remembering
+from tests.support.recorded_programs import begin_program, recording
 from tests.unit.ui.conftest import KEY, ORIGIN, Site
 from tests.unit.ui.test_pages import HOSTILE, assert_nothing_runs
 
@@ -134,6 +137,40 @@ def test_a_session_goes_back_and_is_forked_at_a_checkpoint(site: Site) -> None:
     assert child.token_budget.total_budget == 500
 
 
+def test_a_program_goes_back_and_is_forked_before_a_step(site: Site) -> None:
+    store = SessionStore(site.base)
+    one = begin_program(store)
+    with recording(store, one) as record:
+        record("outline#1", "draft#1", "a b#1")
+    shown = site.view(f"/sessions/{one}")
+    for button in ("Go back: step draft#1", "Fork: step a b#1"):
+        assert button in shown
+    for name in ("rewind-step", "fork-step"):
+        assert site.post(f"/do/sessions/{one}/{name}").status_code == 422
+        refused = site.post(f"/do/sessions/{one}/{name}", step="other")
+        assert "Nothing was changed" in refused.text
+    forked = site.post(f"/do/sessions/{one}/fork-step", step="a b#1", tokens="500")
+    child = json.loads(forked.headers["HX-Trigger"])["done"]["go"].removeprefix("/sessions/")
+    assert site.session(child).token_budget.total_budget == 500
+    assert [step.path for step in steps_of(store, child)] == ["outline#1", "draft#1"]
+    done = site.post(f"/do/sessions/{one}/rewind-step", step="draft#1")
+    assert "2 steps run again" in done.headers["HX-Trigger"]
+    assert [step.path for step in steps_of(store, one)] == ["outline#1"]
+
+
+@pytest.mark.parametrize("name", ["rewind-step", "fork-step"])
+def test_a_program_that_is_not_adopted_is_not_taken_up(site: Site, name: str) -> None:
+    store = SessionStore(site.base)
+    one = begin_program(store)
+    with recording(store, one) as record:
+        record("outline#1")
+    OwnSessions(site.base).remove([one])
+    refused = site.post(f"/do/sessions/{one}/{name}", step="outline#1")
+    assert f"agentforge session adopt {one}" in refused.text
+    assert store.list_sessions() == [one]
+    assert len(steps_of(store, one)) == 1
+
+
 @pytest.mark.parametrize("name", ["rewind", "fork"])
 def test_what_a_session_carries_that_is_not_adopted_is_not_taken_up(site: Site, name: str) -> None:
     one = site.begin(initial_phase="red")
@@ -159,7 +196,7 @@ def test_what_is_no_session_is_not_reached(site: Site, session_id: str) -> None:
     assert refused.status_code in {404, 422}
 
 
-@pytest.mark.parametrize("name", ["pause", "abort", "extend", "rewind", "fork"])
+@pytest.mark.parametrize("name", ACTS)
 def test_asking_with_get_changes_nothing(site: Site, name: str) -> None:
     one = site.begin()
     found = site.get(f"/do/sessions/{one}/{name}?tokens=5&checkpoint=1")
@@ -189,7 +226,7 @@ def test_read_only_there_is_no_address_that_changes_anything(
     site = make_site(read_only=True)
     one, asked = site.begin(), site.ask()
     for path in (
-        *(f"/do/sessions/{one}/{name}" for name in ("pause", "abort", "extend", "rewind", "fork")),
+        *(f"/do/sessions/{one}/{name}" for name in ACTS),
         f"/do/questions/{asked}/answer",
         f"/do/questions/{asked}/reject",
     ):

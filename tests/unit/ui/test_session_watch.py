@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.base.settings.spending import Amount
 from agentforge_sessions.entrypoints.ui import session_watch
 from agentforge_sessions.entrypoints.ui.session_watch import SessionWatch
 from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness.steps.program_sessions import led
+from tests.support.recorded_programs import begin_program
 
 
 class Reports:
@@ -118,6 +121,21 @@ def test_a_run_that_was_cut_off_is_seen_though_no_file_changed(store: Counting) 
     assert id_of(one) in watch.look()
     (row,) = watch.rows()
     assert row.interrupted
+
+
+def test_a_program_that_died_has_what_it_spent_after_the_last_write_of_its_file(
+    store: Counting,
+) -> None:
+    session_id = begin_program(store)
+    watch = SessionWatch(store, watcher=Reports())
+    with led(store, session_id) as log:
+        watch.rows()
+        watch.look()
+        spent, now = Amount(50), log.clock()
+        log.record("a#1", 0, codec="json", body=b"1", spent=spent, started=now, took_us=0)
+    assert session_id in watch.look()
+    (row,) = watch.rows()
+    assert (row.interrupted, row.head.tokens_used) == (True, 50)
 
 
 def test_a_store_without_directories_is_asked_for_what_changed_last(store: Counting) -> None:

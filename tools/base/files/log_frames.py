@@ -37,8 +37,9 @@ _TRAILER: Final = struct.Struct("<Q4s")
 TRAILER_BYTES: Final = _TRAILER.size
 _SINGLE: Final = struct.Struct("<4sIQIIIQIQI")
 """The header of a frame, and the row of its only entry."""
-_NEXT: Final = struct.Struct("<Q4s4sIQIIIQIQI")
+_NEXT: Final = struct.Struct("<Q8sIQIIIQIQI")
 """The end of a frame, and of the next one what `_SINGLE` reads."""
+_BETWEEN: Final = END + MAGIC
 _LONG_BYTES: Final = 1 << 20
 _WINDOW_BYTES: Final = (1 << 16) - TRAILER_BYTES
 """How much of dense frames is read at once; after a large frame, its end is in memory, too."""
@@ -238,8 +239,9 @@ def _add_small(window: bytes, mark: LogMark, entries: list[StreamEntry]) -> LogM
     magic, check, place, previous, count, index, size, head, body, sum_ = _SINGLE.unpack_from(
         window
     )
+    between = END + magic
     while (
-        magic == MAGIC
+        between == _BETWEEN
         and place == begin + at
         and previous == before
         and count == 1
@@ -252,10 +254,10 @@ def _add_small(window: bytes, mark: LogMark, entries: list[StreamEntry]) -> LogM
             break
         entry = new(kind, (begin + end, body, sum_, window[end - head : end]))
         here, whole = check, around + size
-        (length, word, magic, check, place, previous, count, index, size, head, body, sum_) = (
-            of_next(window, end + body)
+        length, between, check, place, previous, count, index, size, head, body, sum_ = of_next(
+            window, end + body
         )
-        if length != whole or word != END:
+        if length != whole or between != _BETWEEN:
             break
         add(entry)
         before, last, at = here, at, at + whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -20,6 +20,9 @@ from pydantic import (
 
 from ...harness import SessionContext, SessionPage
 from ...harness.domain.session_data import thawed
+
+if TYPE_CHECKING:
+    from ...harness.steps.step_views import ProgramView
 
 DETAILS_CHARS = 1_000
 """The most returned characters of an entry's details, and of each text in its data."""
@@ -228,8 +231,48 @@ class HistoryResult(Values):
         return f"- {self.timestamp}{phase} {self.action}{f': {details}' if details else ''}"
 
 
+_SOUND = BeforeValidator(lambda text: text and sound(text))
+_Text = Annotated[str, _SOUND]
+_TextOrNone = Annotated[str | None, _SOUND]
+
+
+class StepResult(Values):
+    """Step of a program: its last attempt.
+
+    Attributes:
+        took_s: Seconds; null if not known.
+        error: Why it failed, on one line; null if it did not.
+    """
+
+    step: _Text
+    outcome: Literal["ok", "failed", "failing"]
+    at: str
+    took_s: float | None
+    tokens: int
+    micro_usd: int
+    attempts: int
+    error: _TextOrNone
+
+
+class ProgramResult(Values):
+    """Program of a session, with its last steps, oldest first.
+
+    Attributes:
+        recorded: The number of steps recorded so far.
+        problem: Why its steps can't be read; null if they can.
+    """
+
+    workflow: _Text
+    key: _Text
+    recorded: int
+    tokens: int
+    micro_usd: int
+    steps: list[StepResult]
+    problem: _TextOrNone
+
+
 class SessionShowResult(ToolResult):
-    """Session with its last files and history entries, oldest first."""
+    """Session with its last files, history entries and steps, oldest first."""
 
     session: SessionStateResult
     title: str | None
@@ -240,15 +283,23 @@ class SessionShowResult(ToolResult):
     artifacts_total: int
     history: list[HistoryResult]
     history_total: int
+    program: ProgramResult | None
+    _steps: Sequence[str] = PrivateAttr(())
 
     @classmethod
     def of(
-        cls, session: SessionContext, state: SessionStateResult, *, history: int, artifacts: int
+        cls,
+        session: SessionContext,
+        state: SessionStateResult,
+        program: ProgramView | None,
+        *,
+        history: int,
+        artifacts: int,
     ) -> SessionShowResult:
         """Describe a session with limited numbers of entries and files."""
         shown_files = session.artifacts[-artifacts:] if artifacts else []
         shown_entries = session.history[-history:] if history else []
-        return cls(
+        made = cls(
             session=state,
             title=session.title,
             tags=list(session.tags),
@@ -258,7 +309,10 @@ class SessionShowResult(ToolResult):
             artifacts_total=len(session.artifacts),
             history=[HistoryResult.model_validate(one) for one in shown_entries],
             history_total=len(session.history),
+            program=None if program is None else ProgramResult.model_validate(program),
         )
+        made._steps = () if program is None else program.lines()
+        return made
 
     def in_words(self) -> str:
         """Describe the session's state, then each history entry and file in one line."""
@@ -271,6 +325,8 @@ class SessionShowResult(ToolResult):
         if self.artifacts:
             lines.append(f"Files made, the last {len(self.artifacts)} of {self.artifacts_total}:")
             lines += [f"- {one.path} ({one.artifact_type})" for one in self.artifacts]
+        if self._steps:
+            lines += ["Steps of the program, newest first:", *map(sound, self._steps)]
         return "\n".join(lines)
 
 

@@ -15,6 +15,7 @@ from xml.etree.ElementTree import Element
 from attrs import frozen
 
 from ...base.errors import counted
+from ...harness.steps.step_views import ShownStep
 from ...harness.views.checkpoints import CheckpointEntry
 from .html import Attribute, Child, element
 from .values.texts import MAX_TEXT, as_words, cut, moment
@@ -269,11 +270,13 @@ class Actions:
     Attributes:
         session: Content below the session's heading, such as buttons to pause or abort it.
         checkpoint: Returns content for a checkpoint's row, such as buttons to go back or to fork.
+        step: The same for the row of a program's step.
         address_of: Returns the address of another session's page, or None.
     """
 
     session: Child = None
     checkpoint: Callable[[CheckpointEntry], Child] = lambda _: None
+    step: Callable[[ShownStep], Child] = lambda _: None
     address_of: Callable[[str], str | None] = lambda _: None
 
 

@@ -184,7 +184,7 @@ def _conversation(one: Conversation) -> tuple[Child, ...]:
 # ------------------------------------------------------------------------- a program's steps
 
 
-def steps(view: SessionView) -> Element | None:
+def steps(view: SessionView, actions: Actions = READ_ONLY) -> Element | None:
     """Return the last steps of the program that leads the session; None without one."""
     program = view.program
     if program is None:
@@ -192,7 +192,7 @@ def steps(view: SessionView) -> Element | None:
     head = ("Step", "Outcome", "Started", "Took", "Cost", "Attempts")
     rows = (
         (
-            element("code", one.step),
+            (element("code", one.step), actions.step(one)),
             (state_badge(one.outcome), muted(one.error, tag="div") if one.error else None),
             when(one.at),
             muted("-") if one.took_s is None else duration(one.took_s),

@@ -208,7 +208,7 @@ def session_sections(view: SessionView, actions: Actions = READ_ONLY) -> list[El
     """Return the sections of a session's page, in display order."""
     found = (
         overview(view),
-        steps(view),
+        steps(view, actions),
         questions(view),
         timeline(view),
         burn_down(view),

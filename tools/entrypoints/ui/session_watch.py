@@ -140,7 +140,10 @@ class SessionWatch:
                 raise
             if changed:
                 self._watch()
-            return frozenset(changed | self._judge(_JUDGED))
+            judged = self._judge(_JUDGED)
+            for name in judged:  # a program that died spent more since its file was written
+                self._look_at(name)
+            return frozenset(changed | judged)
 
     def _look_at_all(self) -> frozenset[str]:
         begun = self._monotonic()

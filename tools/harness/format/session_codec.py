@@ -267,6 +267,9 @@ HEAD_BYTES: Final = 4096
 """How many bytes always contain the head (`goal`, the one long field, comes after it)."""
 
 
+_WITHOUT_OWN_DATA: Final = f"{HEADER}schema_version: 1\n".encode()
+
+
 def compiled_later(text: str) -> Callable[[], re.Pattern[str]]:
     """Return a function that compiles the pattern on its first call; few commands need all."""
     return cache(partial(re.compile, text))
@@ -402,6 +405,11 @@ def decode_head(data: bytes) -> SessionHead | None:
     except (NotOurs, ValueError):
         return None
     return head
+
+
+def has_own_data(beginning: bytes) -> bool:
+    """Return whether a file as we write it may have the caller's own data behind its head."""
+    return not beginning.startswith(_WITHOUT_OWN_DATA)
 
 
 def _is_sound(head: SessionHead) -> bool:

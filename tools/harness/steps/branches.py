@@ -20,7 +20,15 @@ from ..session_ports import require_own
 from ..views.session_names import stream_file
 from .entries import STREAM, Sums, decode_head
 from .errors import KeyTaken
-from .program_sessions import ProgramKey, program_of, program_session_id, rewind_to, steps_of
+from .program_sessions import (
+    ProgramKey,
+    checkpoint,
+    program_of,
+    program_session_id,
+    rewind_to,
+    steps_of,
+)
+from .step_log import StepLog
 from .tail import include
 
 if TYPE_CHECKING:
@@ -72,7 +80,7 @@ def rewind_before(
 ) -> int:
     """Go back to where a step was not recorded; return how many steps run again.
 
-    What they cost stays spent, and files stay as they are.
+    What they cost stays spent, and files stay as they are. The session's history says it.
 
     Raises:
         StepNotFound: Nothing is recorded of it.
@@ -82,6 +90,9 @@ def rewind_before(
     with sessions.idle(session_id, GUARDS):
         first, again = first_entry_of(sessions, session_id, step)
         rewind_to(sessions, session_id, first - 1, clock=clock)
+        log = StepLog(sessions, session_id, clock=clock)
+        note = f"before {step}, to run {again} of its steps again"
+        checkpoint(log, lambda session: session.add_history("rewound", details=note, now=clock()))
     return again
 
 
@@ -130,7 +141,8 @@ def fork_before(
         for number in count(2):
             program = own._replace(key=f"{own.key}~{number}" if key is None else key)
             fork = _forked(parent, program, sums, token_budget, clock)
-            fork.add_history("forked", f"from {session_id}, before {step}", now=clock())
+            note = f"from {session_id}, before {step}"
+            fork.add_history("forked", details=note, now=clock())
             try:
                 sessions.save(
                     fork,

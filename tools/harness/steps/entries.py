@@ -197,23 +197,15 @@ def is_step(head: bytes) -> bool:
     return head.startswith(_STEP)
 
 
-def path_of(head: bytes) -> bytes:
-    """Return the path in the head of a recorded step, without decoding the rest."""
-    return head[len(_STEP) : head.find(b'"', len(_STEP))]
+def call_in(head: bytes, path: bytes) -> bytes:
+    """Return the scope and the number of the call of a recorded step, as b"outer#1,5".
 
-
-def call_of(session_id: str, head: bytes) -> tuple[bytes, int]:
-    """Return the scope and the number of the call in the head of a recorded step.
-
-    Raises:
-        StepsUnreadable: It has none.
+    Args:
+        head: Its head.
+        path: Its path, which the head begins with.
     """
-    end = head.find(b'"', len(_STEP))
-    try:
-        number = int(head[end + 2 : head.index(b",", end + 2)])
-    except ValueError as error:
-        raise StepsUnreadable(session_id, reason=f"{shown(head)} is no step") from error
-    return head[len(_STEP) : end].rpartition(b"/")[0], number
+    begin = len(_STEP) + len(path) + 1
+    return path.rpartition(b"/")[0] + head[begin : head.find(b',"', begin)]
 
 
 def decode_head(session_id: str, head: bytes) -> ReadHead:

@@ -17,7 +17,6 @@ from ..domain.history_events import dollars
 from ..errors import HarnessError
 from ..session_layout import STEPS_KEY
 from ..views.quotation import name_of, quoted
-from ..views.session_head import SessionHead, SessionSummary
 from .entries import STREAM, Kind, StepRecord, decode_head, moment
 from .program_sessions import program_of, steps_of
 from .tail import included
@@ -125,20 +124,6 @@ def words_to_go_on(sessions: SessionRepository, session_id: str) -> tuple[str, .
 def is_of_program(session: SessionContext) -> bool:
     """Return whether a session belongs to a program."""
     return STEPS_KEY in session.workflow_state
-
-
-def up_to_date(sessions: SessionRepository, summary: SessionSummary) -> SessionSummary:
-    """Return a listed session with what its program recorded after the last write of its file.
-
-    A listing reads files only: of a program that died, they lack its last second.
-    """
-    try:
-        session = sessions.load(summary.session_id)
-    except HarnessError:  # it was changed since it was listed
-        return summary
-    if session is None or not is_of_program(session):
-        return summary
-    return summary._replace(head=SessionHead.of(session))
 
 
 def program_view(

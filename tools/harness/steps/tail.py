@@ -5,24 +5,34 @@ The file says how much of the log is in it already, among its workflow's state:
     workflow_state:
       steps: {recorded: 12, tokens: 3400, micro_usd: 51000}
 
-Every store adds the rest when it loads a session, so that a session is never read without what its
-steps cost. What a reader older than the log shows is what was spent when the file was written.
+Every store adds the rest when it loads or lists a session, so that a session is never read without
+what its steps cost. What a reader older than the log shows is what was spent when the file was
+written.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from ..errors import SessionCorrupted
+from ...base.files import ReadError
+from ..errors import HarnessError, SessionCorrupted
 from ..session_layout import STEPS_KEY
 from .entries import STREAM, Sums, decode_head
 
 if TYPE_CHECKING:
     from ..session_domain import SessionContext
     from ..stream_port import SessionStreams
+    from ..views.session_head import SessionHead
 
 _COUNTS: Final = ("recorded", "tokens", "micro_usd")
+_KEY: Final = f"\n  {STEPS_KEY}:\n".encode()
+_WRITTEN: Final = re.compile(
+    rb"\nworkflow_state:(?:\n  [^\n]*|\n)*?%b    recorded: \d+\n    tokens: (\d{1,18})\n" % _KEY
+)
+"""What a file includes, as we write it; no text of a person's begins a line without blanks."""
 _Session = TypeVar("_Session", bound="SessionContext | None")
 
 
@@ -65,3 +75,42 @@ def with_tail(sessions: SessionStreams, session: _Session) -> _Session:
         if sums[1:] != included(session)[1:]:
             include(session, sums)
     return session
+
+
+def head_with_tail(
+    sessions: SessionStreams, head: SessionHead, beginning: bytes
+) -> SessionHead | None:
+    """Return a head with what the session's log has since; of the log, only its end is read.
+
+    Args:
+        sessions: The store.
+        head: The head.
+        beginning: The beginning of the session's file.
+
+    Returns:
+        The head, or None if the session has to be read completely.
+    """
+    written = _WRITTEN.search(beginning)
+    if written is None and _KEY not in beginning and b"\nartifacts:" in beginning:
+        return head  # it has no log
+    with suppress(HarnessError, ReadError):  # who loads it is shown why
+        sums = sums_in(sessions, head.session_id)
+        if written is not None:
+            return head.with_more(sums.tokens - int(written[1]))
+        return None if sums.sequence else head
+    return head
+
+
+def tokens_since(session_id: str, workflow_state: str, head: bytes) -> int:
+    """Return how many tokens a log has beyond what its session includes; 0 if it can't be read.
+
+    Args:
+        session_id: The session.
+        workflow_state: Its workflow's state, as in a file.
+        head: The head of the log's last entry.
+    """
+    written = _WRITTEN.search(f"\n{workflow_state}".encode())
+    with suppress(HarnessError):
+        if written is not None:
+            return decode_head(session_id, head).sums.tokens - int(written[1])
+    return 0

@@ -26,7 +26,7 @@ from ...base.files import (
 from ...base.files.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from ...base.identifiers import is_session_id, names_no_session
 from ..disk_errors import SESSION_ERRORS, STORE_ERRORS, SessionUnreadable
-from ..errors import SessionCorrupted
+from ..errors import HarnessError, SessionCorrupted
 from ..format.session_codec import (
     END_MARK,
     HEAD_BYTES,
@@ -77,11 +77,18 @@ def read_head(fs: FileSystem, fd: int, session_id: str, size: int) -> SessionHea
     Returns:
         The head, or None if the file is not exactly as we write it.
     """
+    return _head_in(_beginning(fs, fd, size), session_id)
+
+
+def _beginning(fs: FileSystem, fd: int, size: int) -> bytes:
+    """Read what contains the head; empty if the file does not end as we write it."""
     data = fs.pread(fd, HEAD_BYTES, 0)
     tail = data[-4:] if size == len(data) else fs.pread(fd, 4, max(size - 4, 0))
-    if tail != END_MARK:
-        return None
-    head = decode_head(data)
+    return data if tail == END_MARK else b""
+
+
+def _head_in(beginning: bytes, session_id: str) -> SessionHead | None:
+    head = decode_head(beginning)
     return head if head is not None and head.session_id == session_id else None
 
 
@@ -595,8 +602,8 @@ class SessionReader:
         if document.endswith(END_MARK):
             if not sieve.lets_through(document):
                 return None
-            head = decode_head(document[:HEAD_BYTES])
-            if head is not None and head.session_id == name:
+            head = self._head(name, document[:HEAD_BYTES])
+            if head is not None:
                 return SessionSummary(head, file, len(document))
         return self._careful_summary(name)
 
@@ -629,14 +636,19 @@ class SessionReader:
         try:
             status = fs.fstat(fd)
             regular = stat.S_ISREG(status.st_mode) and status.st_size <= self._max_file_bytes
-            head = read_head(fs, fd, name, status.st_size) if regular else None
+            beginning = _beginning(fs, fd, status.st_size) if regular else b""
         except OSError:
             return self._careful_summary(name)
         finally:
             close_reader(fs, fd)
+        head = self._head(name, beginning)
         if head is None:
             return self._careful_summary(name)
         return SessionSummary(head, file, status.st_size)
+
+    def _head(self, name: str, beginning: bytes) -> SessionHead | None:
+        """Return the head of a session, given its file's beginning; None to read it completely."""
+        return _head_in(beginning, name)
 
     def _careful_summary(self, name: str) -> SessionSummary | UnreadableSession | None:
         """Read a complete session because its head is not as we write it."""
@@ -655,6 +667,9 @@ class SessionReader:
             refused = error if isinstance(error, ReadError) else ReadError(path=path, cause=error)
             unreadable = retyped(refused, SessionUnreadable, session_id=name)
             return UnreadableSession(name, path, unreadable)
+        except HarnessError as error:  # the log of its steps
+            fault = SessionCorrupted(path=path, faults=[str(error).rstrip(".")], session_id=name)
+            return UnreadableSession(name, path, fault)
 
     def resolve(self, shortened: str) -> str:
         """Return the one id that `shortened` is, begins, ends or is part of.

@@ -42,6 +42,10 @@ class SessionHead(NamedTuple):
             tokens_used=budget.tokens_used,
         )
 
+    def with_more(self, tokens: int) -> Self:
+        """Return it with tokens that were spent since it was written."""
+        return self._replace(tokens_used=self.tokens_used + tokens) if tokens > 0 else self
+
 
 OWN_FIELDS: Final = tuple(
     name for name in SessionHead._fields if name not in {"total_budget", "tokens_used"}

@@ -178,19 +178,26 @@ class SessionTools:
         history_limit: Annotated[int, Field(ge=0, le=MAX_LISTED)] = 20,
         artifacts_limit: Annotated[int, Field(ge=0, le=MAX_LISTED)] = 50,
     ) -> results.SessionShowResult:
-        """Show a session's state and budget, and the last of its history and files.
+        """Show a session's state and budget, and the last of its history, files and steps.
 
         Args:
             history_limit: How many entries of the history, the last ones.
             artifacts_limit: How many files made, the last ones.
         """
-        _, session = await self.sessions.workers.quick(lambda: self.sessions.lead(session_id))
-        return results.SessionShowResult.of(
-            session,
-            self.sessions.state(session),
-            history=history_limit,
-            artifacts=artifacts_limit,
-        )
+
+        def work() -> results.SessionShowResult:
+            from ....harness.steps.step_views import program_view
+
+            _, session = self.sessions.lead(session_id)
+            return results.SessionShowResult.of(
+                session,
+                self.sessions.state(session),
+                program_view(self.sessions.store, session),
+                history=history_limit,
+                artifacts=artifacts_limit,
+            )
+
+        return await self.sessions.workers.quick(work)
 
     @tool("Brief on a session", Effect.READS)
     async def session_brief(

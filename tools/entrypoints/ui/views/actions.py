@@ -12,12 +12,14 @@ from typing import Final
 from attrs import frozen
 
 from ....agents.ledger import AMOUNTS, SCOPE_NAMES, Payer, amount_of, extend_limit
+from ....base.errors import counted
 from ....base.settings.spending import SCOPES
 from ....harness.domain.history_events import dollars
 from ....harness.errors import SessionNotFound
 from ....harness.services.session_recording import despite_conflicts
 from ....harness.session_manager import SessionManager
 from ....harness.session_ports import require_own
+from ....harness.steps.branches import fork_before, rewind_before
 from ....questions import Question, QuestionSession, UserAnswer
 from ....questions.rules import submission_faults
 from ...terminal.drafts.draft import Ask, Draft, Reply, answers_of
@@ -103,11 +105,35 @@ def _rewind(manager: SessionManager, form: Form, _: Payer) -> ActionDone:
     return ActionDone(say=f"The session is back at checkpoint {target.number}.")
 
 
-def _fork(manager: SessionManager, form: Form, _: Payer) -> ActionDone:
+def _own_budget(form: Form) -> int | None:
     given = text_in(form, "tokens") is not None
-    budget = count_in(form, "tokens", what="Tokens") if given else None
-    fork = manager.fork(_checkpoint(form), token_budget=budget)
+    return count_in(form, "tokens", what="Tokens") if given else None
+
+
+def _fork(manager: SessionManager, form: Form, _: Payer) -> ActionDone:
+    fork = manager.fork(_checkpoint(form), token_budget=_own_budget(form))
     return ActionDone(say=f"Begun from {fork.parent_id}.", go=f"/sessions/{fork.session_id}")
+
+
+def _step(manager: SessionManager, form: Form) -> tuple[str, str]:
+    """Return the session and the step that a form names."""
+    step, session = text_in(form, "step"), manager.current_session
+    if step is None or session is None:
+        raise InvalidForm({"step": "Step: name one, as draft#3"})
+    return session.session_id, step
+
+
+def _rewind_step(manager: SessionManager, form: Form, _: Payer) -> ActionDone:
+    session_id, step = _step(manager, form)
+    again = rewind_before(manager.store, session_id, step)
+    return ActionDone(say=f"The session is back before {step}: {counted(again, 'step')} run again.")
+
+
+def _fork_step(manager: SessionManager, form: Form, _: Payer) -> ActionDone:
+    session_id, step = _step(manager, form)
+    fork, program = fork_before(manager.store, session_id, step, token_budget=_own_budget(form))
+    said = f"It has what was recorded before {step}; its key is {program.key}."
+    return ActionDone(say=said, go=f"/sessions/{fork.session_id}")
 
 
 ACTS: Final[Mapping[str, Act]] = {
@@ -116,9 +142,11 @@ ACTS: Final[Mapping[str, Act]] = {
     "extend": _extend,
     "rewind": _rewind,
     "fork": _fork,
+    "rewind-step": _rewind_step,
+    "fork-step": _fork_step,
 }
 """Actions on a session, by their names in the address."""
-_OF_OWN: Final = frozenset({"rewind", "fork"})
+_OF_OWN: Final = frozenset({"rewind", "fork", "rewind-step", "fork-step"})
 """Actions that use content stored in a session, and so are allowed on own sessions only."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from functools import partial
+from urllib.parse import quote
 from xml.etree.ElementTree import Element
 
 from ....agents.hooks.messages import known_work
@@ -13,7 +14,7 @@ from ....base.settings.spending import SCOPES
 from ....harness import SessionContext, SessionState
 from ....harness.domain.history_events import BUDGET_CAUSE, SessionPaused
 from ....harness.errors import SessionNotFound
-from ....harness.steps.step_views import words_to_go_on
+from ....harness.steps.step_views import ShownStep, is_of_program, words_to_go_on
 from ....harness.views.checkpoints import CheckpointEntry
 from ...pages.html import Child, element
 from ...pages.parts import Actions
@@ -109,6 +110,7 @@ def _actions(session: SessionContext, *, read_only: bool) -> Actions:
     return Actions(
         session=_session_buttons(session),
         checkpoint=partial(_checkpoint_buttons, session),
+        step=partial(_step_buttons, session),
         address_of="/sessions/{}".format,
     )
 
@@ -129,15 +131,28 @@ def _session_buttons(session: SessionContext) -> Child:
 def _checkpoint_buttons(session: SessionContext, one: CheckpointEntry) -> Child:
     if one.snapshot is None:
         return None
-    name = f"{one.number} ({one.name or one.action})"
+    number = str(one.number)
+    return _going_back(session, "checkpoint", number, f"{number} ({one.name or one.action})")
+
+
+def _step_buttons(session: SessionContext, one: ShownStep) -> Child:
+    if one.outcome == "failing":  # it is not recorded
+        return None
+    return _going_back(session, "step", one.step, one.step, suffix="-step")
+
+
+def _going_back(
+    session: SessionContext, kind: str, number: str, name: str, *, suffix: str = ""
+) -> Element:
+    """Return the buttons to go back to a place in a session, and to fork it there."""
     buttons = [
         opener(
             f"{text} …",
-            f"dialog-{action}",
-            f"to-{action}-{one.number}",
-            data_number=str(one.number),
+            f"dialog-{action}{suffix}",
+            f"to-{action}-{quote(number, safe='', errors='replace')}",
+            data_number=number,
             data_name=name,
-            aria_label=f"{text}: checkpoint {name}",
+            aria_label=f"{text}: {kind} {name}",
         )
         for action, text in (("rewind", "Go back"), ("fork", "Fork"))
         if action == "fork" or not session.state.is_terminal
@@ -152,18 +167,39 @@ def _dialogs(session: SessionContext, limits: Sequence[Standing]) -> list[Elemen
         post = f"/do/sessions/{session.session_id}/{action}"
         return dialog(f"dialog-{action}", title, text, *fields, post=post, does=does, grave=grave)
 
+    is_programs = is_of_program(session)
     fork = asks(
         "fork",
         "Begin a new session here?",
         "It has the files, the phase and the history of that moment; this one stays as it is.",
-        _checkpoint(),
-        _tokens("A budget of its own, in tokens; as this one's if empty", required=False),
+        _place("checkpoint"),
+        _own_budget(),
         does="Fork",
     )
+    fork_step = asks(
+        "fork-step",
+        "Begin a new session here?",
+        "It has what was recorded before this step, and a copy of the files as they are now, under "
+        "a key of its own; this one stays as it is.",
+        _place("step"),
+        _own_budget(),
+        does="Fork",
+    )
+    forks = [fork, fork_step] if is_programs else [fork]
     if session.state.is_terminal:
-        return [fork]
+        return forks
+    rewind_step = asks(
+        "rewind-step",
+        "Run this step again?",
+        "What was recorded after it runs again, too. Files stay as they are, and spent tokens stay "
+        "spent.",
+        _place("step"),
+        does="Go back",
+        grave=True,
+    )
     return [
-        fork,
+        *forks,
+        *([rewind_step] if is_programs else []),
         asks(
             "pause",
             "Pause this session?",
@@ -192,7 +228,7 @@ def _dialogs(session: SessionContext, limits: Sequence[Standing]) -> list[Elemen
             "Go back to this checkpoint?",
             "The whole workspace becomes what it was then. The workspace as it is now is kept as a "
             "checkpoint, so that you can come forward again. Spent tokens stay spent.",
-            _checkpoint(),
+            _place("checkpoint"),
             does="Go back",
             grave=True,
         ),
@@ -211,11 +247,13 @@ def _reason() -> Element:
     return labelled("Reason, for the history", "textarea", name="reason", rows=2)
 
 
-def _tokens(label: str, *, required: bool) -> Element:
+def _own_budget() -> Element:
     kind = {"type": "text", "inputmode": "numeric", "pattern": "[0-9][0-9 ,_]*"}
-    return labelled(label, "input", **kind, name="tokens", required=required)
+    return labelled(
+        "A budget of its own, in tokens; as this one's if empty", "input", **kind, name="tokens"
+    )
 
 
-def _checkpoint() -> Element:
-    number = element("input", type="hidden", name="checkpoint", data_takes="number")
-    return element("p", number, "Checkpoint ", element("b", data_takes="name"))
+def _place(kind: str) -> Element:
+    number = element("input", type="hidden", name=kind, data_takes="number")
+    return element("p", number, f"{kind.capitalize()} ", element("b", data_takes="name"))

@@ -71,7 +71,7 @@ def read_candidates(
         )
         new = [row for row in rows if row[0] not in seen]
         seen.update(row[0] for row in new)
-        yield from read_summaries(new, database.name)
+        yield from read_summaries(new, database)
         if len(rows) < limit:
             return
         after, limit = (rows[-1][8], rows[-1][0]), min(2 * limit, _MOST_ROWS)

@@ -22,6 +22,7 @@ from ....harness.domain.session_data import tags_fault
 from ....harness.errors import SessionCorrupted
 from ....harness.format.session_codec import session_of
 from ....harness.session_domain import InvalidSession, SessionState
+from ....harness.steps.tail import tokens_since
 from ....harness.views.session_filter import BudgetLeft, SessionFilter
 from ....harness.views.session_head import SessionHead, SessionSummary, UnreadableSession
 from ....harness.views.session_page import SessionCursor, SessionOrder, SessionPage, require_limit
@@ -63,6 +64,17 @@ _POSITIONS: Final = {
     SessionOrder.MOST_SPENT: b"tokens_used",
     SessionOrder.LEAST_SPENT: b"tokens_used",
 }
+_WITH_STEPS: Final = b"""
+select page.*, (
+    select last from agentforge.session_streams where session_id = id and name = 'steps')
+from ("""
+"""Adds to the rows of a page how long the logs of programs are; null for the other sessions."""
+_TAILS: Final = b"""
+select session_id, workflow_state, head
+from agentforge.session_streams join agentforge.session_stream_entries using (session_id)
+    join agentforge.session_documents using (session_id)
+where session_id = any(%s) and name = 'steps' and stream = name and position = last
+"""
 _BY_LISTING: Final = frozenset({SessionOrder.LAST_CHANGED, SessionOrder.FIRST_CHANGED})
 
 
@@ -257,7 +269,7 @@ def read_rows(
     after: tuple[Any, str] | None,
     parts: _Parts = (),
 ) -> list[Any]:
-    """Read the rows of a page, which have the columns of `COLUMNS`.
+    """Read the rows of a page: `COLUMNS`, and the length of the log of steps.
 
     Args:
         database: The database of the sessions.
@@ -281,6 +293,7 @@ def read_rows(
 def _read(
     database: Database, statement: bytes, values: Mapping[str, Any], prepare: bool | None
 ) -> list[Any]:
+    statement = _WITH_STEPS + statement + b") page"
     with database.connection() as connection:
         return connection.execute(statement, values, prepare=prepare, binary=True).fetchall()
 
@@ -297,9 +310,13 @@ def like_pattern(text: str) -> str:
 
 
 def read_summaries(
-    rows: Sequence[Sequence[Any]], store: str
+    rows: Sequence[Sequence[Any]], database: Database
 ) -> list[SessionSummary | UnreadableSession]:
-    """Convert rows with the columns of `COLUMNS` to a listing's sessions."""
+    """Convert rows of `read_rows` to a listing's sessions.
+
+    Their heads have what the logs of programs have beyond them, which no filter or order sees.
+    """
+    store, since = database.name, _tokens_since(rows, database)
     sound = {row[4] for row in rows} | {row[5] for row in rows} | {row[12] for row in rows}
     sound = {name for name in sound if _is_sound_name(name)}
     found: list[SessionSummary | UnreadableSession] = []
@@ -307,8 +324,10 @@ def read_summaries(
     new, heads, summaries, states = tuple.__new__, SessionHead, SessionSummary, _STATES
     for row in rows:
         one, size, revision, state, workflow, phase, tries, created, updated, ended, *rest = row
-        most, used, title, tags, parent = rest
+        most, used, title, tags, parent, steps = rest
         head = new(heads, (one, revision, states[state], *row[4:13], tuple(tags), parent))
+        if steps:
+            head = head.with_more(since.get(one, 0))
         # Values that break no rule of the domain; for others the domain writes the message.
         if (
             created <= updated
@@ -325,6 +344,13 @@ def read_summaries(
         else:
             found.append(_judged(head, f"{store}/{one}", size))
     return found
+
+
+def _tokens_since(rows: Sequence[Sequence[Any]], database: Database) -> dict[str, int]:
+    """Return what the logs of programs have beyond the rows of their sessions, in tokens."""
+    programs = [row[0] for row in rows if row[-1]]
+    found = database.all(_TAILS, (programs,)) if programs else []
+    return {one: tokens_since(one, state, bytes(head)) for one, state, head in found}
 
 
 def _judged(head: SessionHead, where: str, size: int) -> SessionSummary | UnreadableSession:
@@ -358,7 +384,7 @@ class PostgresPages(OnDatabase):
         statement = listing_statement(wanted.state, _given(values), _ROWS_AT_ONCE)
         rows = _read(self._database, statement, {**values, "after": ""}, _prepared(wanted))
         while rows:
-            yield from read_summaries(rows, self._database.name)
+            yield from read_summaries(rows, self._database)
             if len(rows) < _ROWS_AT_ONCE:
                 return
             given = {**values, "after": rows[-1][0]}
@@ -379,7 +405,7 @@ class PostgresPages(OnDatabase):
             after.require_of(order, wanted)
         behind = None if after is None else (after.position, after.session_id)
         rows = read_rows(self._database, wanted, order, limit=limit + 1, after=behind)
-        found = read_summaries(rows[:limit], self._database.name)
+        found = read_summaries(rows[:limit], self._database)
         is_last = len(rows) <= limit
         last = None if is_last else SessionCursor.of(_head(rows[limit - 1]), order, wanted)
         return SessionPage(

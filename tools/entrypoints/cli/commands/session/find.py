@@ -99,14 +99,7 @@ def list_sessions(
         for one in page.sessions
         if manager.store.is_interrupted(one.session_id, one.head.state)
     }
-    found = list(page.sessions)
-    if interrupted:
-        from .....harness.steps.step_views import up_to_date
-
-        found = [
-            up_to_date(manager.store, one) if one.session_id in interrupted else one
-            for one in found
-        ]
+    found = page.sessions
     foreign = {one.session_id for one in found if not manager.store.is_own(one.session_id)}
     _say_what_was_brought(cli)
     _say_of_codex(cli)
