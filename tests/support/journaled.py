@@ -18,7 +18,7 @@ from agentforge_sessions.sandbox.host.files.system_calls import LINUX, SystemCal
 from agentforge_sessions.sandbox.host.machine import GuestMachine, TurnLimits, TurnOutcome
 from agentforge_sessions.sandbox.interpreters.prepared_runtime import new_machine, prepared_runtime
 from agentforge_sessions.sandbox.interpreters.runtime import ensure_ready
-from agentforge_sessions.sandbox.live.journal import Journal
+from agentforge_sessions.sandbox.live.journal import LiveJournal
 from agentforge_sessions.sandbox.live.replayed_calls import ReplayedCalls
 from agentforge_sessions.sandbox.workspaces.quota import Quota
 from tests.support.host_trees import AMPLE, served
@@ -137,7 +137,7 @@ def run(
     """Run a turn, or run it again, in a new machine."""
     counted = CountedCalls() if real is None else real
     calls = ReplayedCalls(counted)
-    noted = Journal(sink.data, files=calls, sink=sink, **journal)
+    noted = LiveJournal(sink.data, files=calls, sink=sink, **journal)
     if door is not None:
         door.journal = noted
     with machine_at(workspace, calls, AMPLE._replace(**quota or {})) as machine:

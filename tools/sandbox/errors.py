@@ -57,34 +57,6 @@ class SandboxUnavailable(SandboxError, RuntimeError):
     remedy: str
 
 
-class JournalDamaged(SandboxError):
-    """A turn's journal holds something else than notes; the turn cannot go on from it."""
-
-    message = """the journal of the turn cannot be used: {reason}. No call of it was made again; go
-    on from the state before the turn"""
-    reason: str
-
-
-class JournalNotWritten(SandboxError):
-    """A turn's journal cannot be read or written; the turn was stopped before its next effect."""
-
-    message = """journal {path!r}: {reason}. A running turn was stopped before its next effect; make
-    room for the file, then go on from the journal, or from the state before the turn"""
-    path: Path
-    reason: str
-
-
-class JournalDiverged(SandboxError):
-    """A turn that ran again did something else than its journal says; it was stopped there."""
-
-    message = """the turn did not repeat itself at call {call} ({function}): {reason}. What it did to
-    files the first time is in the workspace, nothing was done again; go on from the state before
-    the turn, or with the release and the interpreter that wrote the journal"""
-    call: int
-    function: str
-    reason: str
-
-
 def require_linux() -> None:
     """Raise if this is not Linux.
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.sandbox.errors import JournalDamaged, JournalDiverged
 from agentforge_sessions.sandbox.host.machine import SUSPENDED
-from agentforge_sessions.sandbox.live.journal import INPUT_REQUEST, Journal, Op
+from agentforge_sessions.sandbox.live.errors import TurnDiverged, TurnJournalDamaged
+from agentforge_sessions.sandbox.live.journal import INPUT_REQUEST, LiveJournal, Op
 from agentforge_sessions.sandbox.live.journal_file import JournalFile
 from tests.support.journaled import LIMITS, CountedCalls, Killed, Sink, run
 from tests.support.soak import SOAKING
@@ -220,7 +220,7 @@ class Door:
     """Answers every request with a number, and records what the journal says of the call."""
 
     def __init__(self) -> None:
-        self.journal: Journal | None = None
+        self.journal: LiveJournal | None = None
         self.calls: list[Any] = []
         self.dies = False
 
@@ -284,7 +284,7 @@ def test_another_turn_than_the_journal_s_is_stopped(
 ) -> None:
     sink = Sink()
     run(tmp_path, "open('a', 'w').write('content')", sink)
-    with pytest.raises(JournalDiverged, match=reason) as stopped:
+    with pytest.raises(TurnDiverged, match=reason) as stopped:
         run(tmp_path, other, sink)
     assert stopped.value.call > 0
     assert stopped.value.function
@@ -294,7 +294,7 @@ def test_another_turn_than_the_journal_s_is_stopped(
 def test_a_turn_that_ends_before_its_journal_is_refused(tmp_path: Path) -> None:
     sink = Sink()
     run(tmp_path, "print(1)", sink)
-    with pytest.raises(JournalDiverged, match="its journal goes on"):
+    with pytest.raises(TurnDiverged, match="its journal goes on"):
         run(tmp_path, "print(1)", Sink(sink.data + bytes((Op.WAIT, 0, 0))))
 
 
@@ -386,13 +386,13 @@ def test_a_damaged_journal_and_one_of_another_turn_are_refused(tmp_path: Path) -
     journal.append(b"two")
     journal.close()
     whole = path.read_bytes()
-    with pytest.raises(JournalDamaged, match="another state or code"):
+    with pytest.raises(TurnJournalDamaged, match="another state or code"):
         JournalFile.open(path, b"other")
     for at in range(len(whole)):
         path.write_bytes(whole[:at] + bytes((whole[at] ^ 0x55,)) + whole[at + 1 :])
         try:
             opened = JournalFile.open(path, b"start")
-        except JournalDamaged:
+        except TurnJournalDamaged:
             continue
         found = b"" if opened is None else opened.entries
         assert found in (b"", b"one"), at  # it is the end that is damaged
@@ -406,6 +406,6 @@ def test_notes_that_are_none_are_refused_before_anything_is_done(
     entries = undisturbed[2]
     for at in range(0, len(entries), 1 if SOAKING else 97):
         spoilt = entries[:at] + bytes((entries[at] ^ 0xFF,)) + entries[at + 1 :]
-        with pytest.raises((JournalDamaged, JournalDiverged)):
+        with pytest.raises((TurnJournalDamaged, TurnDiverged)):
             run(tmp_path, EFFECTS, Sink(spoilt))
         assert not list(tmp_path.iterdir())

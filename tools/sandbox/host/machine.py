@@ -236,7 +236,7 @@ class GuestMachine:
 
         Raises:
             EngineUnavailable: The guest cannot be entered.
-            JournalDiverged: The turn does not do what its journal says it did.
+            TurnDiverged: The turn does not do what its journal says it did.
             BaseException: What a callback raised that concerns the host, such as
                 `KeyboardInterrupt`; the guest has ended.
         """

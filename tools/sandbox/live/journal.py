@@ -25,12 +25,12 @@ from contextlib import contextmanager
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from ..errors import JournalDamaged, JournalDiverged
 from ..guest.tool_frames import encoded_failure
 from ..host.engine.clock import TurnClock, TurnEnded
 from ..host.machine import SUSPENDED
 from ..host.preview1.guest import TimeAndChance
 from ..host.preview1.streams import InputFile
+from .errors import TurnDiverged, TurnJournalDamaged
 from .notes import NoteReader, NoteWriter
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _nothing(_: object = None) -> None:
     """Add, read or do nothing."""
 
 
-class Done(Enum):
+class EffectState(Enum):
     """What is known of an effect that is to be made."""
 
     NOT = "not done"
@@ -102,7 +102,7 @@ class HostCall(NamedTuple):
         session: The session.
         sequence: The number of its turn.
         call: The number of the call in its turn; the three are the same when it is made again.
-        uncertain: Whether it was begun before, and its end is unknown.
+        uncertain: Whether it was state before, and its end is unknown.
     """
 
     session: str
@@ -114,13 +114,13 @@ class HostCall(NamedTuple):
 class NotedFiles(Protocol):
     """The system calls of a guest's files, which go through a journal while they have one."""
 
-    journal: Journal | None
+    journal: LiveJournal | None
 
     def catch_up(self) -> None:
         """Open for real what is open in a turn that runs again."""
 
 
-class Journal:
+class LiveJournal:
     """The notes of one turn.
 
     Args:
@@ -161,7 +161,7 @@ class Journal:
         self._writer = NoteWriter()
         self._noted = bytearray(entries)
         self._is_too_long = False
-        self._failed: JournalDiverged | None = None
+        self._failed: TurnDiverged | None = None
         self._check = 0
         self._calls = self._host_calls = 0
         self._function = "start"
@@ -211,7 +211,7 @@ class Journal:
         """Note that the turn has ended by itself.
 
         Raises:
-            JournalDiverged: Its journal says that it went on.
+            TurnDiverged: Its journal says that it went on.
         """
         if self.replays:
             self._diverge("it ended, and its journal goes on")
@@ -248,7 +248,7 @@ class Journal:
         """Return where a call's answer is noted; None if it is to be made.
 
         Raises:
-            JournalDiverged: Another call is noted there.
+            TurnDiverged: Another call is noted there.
         """
         self._note_check(op, said)
         if not self.replays:
@@ -263,8 +263,8 @@ class Journal:
         *said: int,
         before: Callable[[NoteWriter], object] = _nothing,
         was: Callable[[NoteReader], object] = _nothing,
-    ) -> Done:
-        """Begin an effect; unless it was begun before, its intent is handed to the sink first.
+    ) -> EffectState:
+        """Begin an effect; unless it was state before, its intent is handed to the sink first.
 
         Args:
             op: What it is.
@@ -273,28 +273,28 @@ class Journal:
             was: Reads that again.
 
         Raises:
-            JournalDiverged: Another call is noted there.
+            TurnDiverged: Another call is noted there.
         """
         self._note_check(op, said)
         if not self.replays:
             self._go_on()
             before(self._head(op | _INTENT))
             self.flush()
-            return Done.NOT
+            return EffectState.NOT
         self._match(op | _INTENT)
         reader = self.reader
         was(reader)
         if reader.left:
             self._match(op)
-            return Done.NOTED
+            return EffectState.NOTED
         self._go_on()
-        return Done.PERHAPS
+        return EffectState.PERHAPS
 
     @property
     def reader(self) -> NoteReader:
         """Where the notes of an earlier run are read."""
         if self._reader is None:
-            raise JournalDamaged(reason="there are no notes to read")
+            raise TurnJournalDamaged(reason="there are no notes to read")
         return self._reader
 
     def next_is(self, op: Op) -> bool:
@@ -333,7 +333,7 @@ class Journal:
         reader = self.reader
         found = reader.byte()
         if found == Op.TOO_LONG:
-            raise JournalDamaged(reason="the turn noted more than a journal may hold")
+            raise TurnJournalDamaged(reason="the turn noted more than a journal may hold")
         check = reader.byte() | reader.byte() << 8
         if found != op:
             self._diverge(f"it does {_named(op)}, its journal says {_named(found)}")
@@ -341,7 +341,7 @@ class Journal:
             self._diverge("what it has done so far differs")
 
     def _diverge(self, reason: str) -> None:
-        self._failed = JournalDiverged(call=self._calls, function=self._function, reason=reason)
+        self._failed = TurnDiverged(call=self._calls, function=self._function, reason=reason)
         raise self._failed
 
     def _go_on(self) -> None:
@@ -426,11 +426,11 @@ class Journal:
 
     def _host_call(self, request: bytes, door: Door) -> bytes:
         self._host_calls += 1
-        begun = self.begin(Op.CALL, zlib.crc32(request))
-        if begun is Done.NOTED:
+        state = self.begin(Op.CALL, zlib.crc32(request))
+        if state is EffectState.NOTED:
             return self.reader.bytes()
         self._sync()
-        uncertain = begun is Done.PERHAPS
+        uncertain = state is EffectState.PERHAPS
         self.call = HostCall(self._session, self._sequence, self._host_calls, uncertain)
         try:
             answer = door(request)

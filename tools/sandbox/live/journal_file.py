@@ -18,7 +18,7 @@ from typing import Final, Self
 
 from ...base.errors import reason_of
 from ...base.files.log_frames import LogMark, Rest, encode_frame, scan_log
-from ..errors import JournalDamaged, JournalNotWritten
+from .errors import TurnJournalDamaged, TurnJournalNotWritten
 from .journal import MOST_NOTED
 
 _FORM: Final = b"AFJRNL01"
@@ -53,14 +53,14 @@ class JournalFile:
             start: A digest of what the turn starts from: its state, its code, its input.
 
         Raises:
-            JournalNotWritten: The file cannot be written.
+            TurnJournalNotWritten: The file cannot be written.
         """
         try:
             with suppress(FileNotFoundError):
                 path.unlink()
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFELY, 0o600)
         except OSError as error:
-            raise JournalNotWritten(path=path, reason=reason_of(error)) from error
+            raise TurnJournalNotWritten(path=path, reason=reason_of(error)) from error
         made = cls(fd, path, LogMark(), b"", boot := _boot())
         made._append(_FORM + len(start).to_bytes(1, "little") + start + boot)
         return made
@@ -74,20 +74,20 @@ class JournalFile:
             start: As for `create`.
 
         Raises:
-            JournalDamaged: It is of another turn or form, or damaged before its end.
-            JournalNotWritten: The file cannot be read or cut.
+            TurnJournalDamaged: It is of another turn or form, or damaged before its end.
+            TurnJournalNotWritten: The file cannot be read or cut.
         """
         try:
             fd = os.open(path, os.O_RDWR | _SAFELY)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise JournalNotWritten(path=path, reason=reason_of(error)) from error
+            raise TurnJournalNotWritten(path=path, reason=reason_of(error)) from error
         try:
             found = cls._read(fd, path, start)
         except OSError as error:
             os.close(fd)
-            raise JournalNotWritten(path=path, reason=reason_of(error)) from error
+            raise TurnJournalNotWritten(path=path, reason=reason_of(error)) from error
         except BaseException:
             os.close(fd)
             raise
@@ -99,18 +99,18 @@ class JournalFile:
     def _read(cls, fd: int, path: Path, start: bytes) -> Self | None:
         size = os.fstat(fd).st_size
         if size > _MOST_BYTES:
-            raise JournalDamaged(reason=f"it has {size} bytes, more than {_MOST_BYTES}")
+            raise TurnJournalDamaged(reason=f"it has {size} bytes, more than {_MOST_BYTES}")
         scan = scan_log(lambda at, length: os.pread(fd, length, at), size, LogMark())
         if scan.rest is Rest.DAMAGED:
-            raise JournalDamaged(reason=f"what follows byte {scan.mark.end} is damaged")
+            raise TurnJournalDamaged(reason=f"what follows byte {scan.mark.end} is damaged")
         if not scan.entries:
             return None  # killed before its head was written
         head, *notes = (entry.head for entry in scan.entries)
         of = _FORM + len(start).to_bytes(1, "little") + start
         if not head.startswith(_FORM):
-            raise JournalDamaged(reason=f"this release reads the form {_FORM.decode()} only")
+            raise TurnJournalDamaged(reason=f"this release reads the form {_FORM.decode()} only")
         if not head.startswith(of):
-            raise JournalDamaged(reason="it is of a turn that starts from another state or code")
+            raise TurnJournalDamaged(reason="its turn starts from another state or code")
         entries = bytearray()
         for each in notes:
             entries += _unpacked(each, MOST_NOTED + 1 - len(entries))
@@ -122,7 +122,7 @@ class JournalFile:
         """Append notes; once it returns, a killed process does not lose them.
 
         Raises:
-            JournalNotWritten: The file cannot be written.
+            TurnJournalNotWritten: The file cannot be written.
         """
         packed = zlib.compress(data, 1) if len(data) > _PACKED_FROM else data
         self._append(_PACKED + packed if len(packed) < len(data) else _PLAIN + data)
@@ -131,12 +131,12 @@ class JournalFile:
         """Store what was appended, so that a power cut does not lose it.
 
         Raises:
-            JournalNotWritten: The disk refuses.
+            TurnJournalNotWritten: The disk refuses.
         """
         try:
             os.fdatasync(self._fd)
         except OSError as error:
-            raise JournalNotWritten(path=self._path, reason=reason_of(error)) from error
+            raise TurnJournalNotWritten(path=self._path, reason=reason_of(error)) from error
 
     def close(self) -> None:
         """Close the file, which stays."""
@@ -149,7 +149,7 @@ class JournalFile:
             while data:
                 data = data[os.write(self._fd, data) :]
         except OSError as error:
-            raise JournalNotWritten(path=self._path, reason=reason_of(error)) from error
+            raise TurnJournalNotWritten(path=self._path, reason=reason_of(error)) from error
         self._mark = mark
 
 
@@ -166,9 +166,9 @@ def _unpacked(entry: bytes, most: int) -> bytes:
         try:
             data = unpacker.decompress(data, most)
         except zlib.error as error:
-            raise JournalDamaged(reason="a frame cannot be unpacked") from error
+            raise TurnJournalDamaged(reason="a frame cannot be unpacked") from error
         if not unpacker.eof:
-            raise JournalDamaged(reason="a frame is cut, or its notes are too long")
+            raise TurnJournalDamaged(reason="a frame is cut, or its notes are too long")
     if len(data) >= most:
-        raise JournalDamaged(reason="its notes are too long")
+        raise TurnJournalDamaged(reason="its notes are too long")
     return data

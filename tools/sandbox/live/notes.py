@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from ..errors import JournalDamaged
+from .errors import TurnJournalDamaged
 
 MOST_BYTES: Final = 64 << 20
 """The most bytes of one value, as one call transfers at most that many."""
@@ -91,7 +91,7 @@ class NoteReader:
     def byte(self) -> int:
         """Take a number below 256."""
         if self._at >= len(self._data):
-            raise JournalDamaged(reason="a note ends early")
+            raise TurnJournalDamaged(reason="a note ends early")
         self._at += 1
         return self._data[self._at - 1]
 
@@ -104,7 +104,7 @@ class NoteReader:
             if byte < 0x80:
                 return value
             shift += 7
-        raise JournalDamaged(reason="a number is too long")
+        raise TurnJournalDamaged(reason="a number is too long")
 
     def signed(self) -> int:
         """Take a number of either sign."""
@@ -116,7 +116,7 @@ class NoteReader:
         length = self.number()
         end = self._at + length
         if length > most or end > len(self._data):
-            raise JournalDamaged(reason=f"{length} bytes where at most {most} are expected")
+            raise TurnJournalDamaged(reason=f"{length} bytes where at most {most} are expected")
         value = self._data[self._at : end]
         self._at = end
         return value
@@ -151,7 +151,7 @@ def _fields(seen: os.stat_result) -> tuple[int, ...]:
 def _status(fields: tuple[int, ...]) -> os.stat_result:
     mode, inode, device, links, size, *times = fields
     if min(mode, inode, device, links, size) < 0:
-        raise JournalDamaged(reason="a status has a negative field")
+        raise TurnJournalDamaged(reason="a status has a negative field")
     of_times = dict(zip(("st_atime_ns", "st_mtime_ns", "st_ctime_ns"), times, strict=True))
     seconds = [each // 10**9 for each in times]
     return os.stat_result((mode, inode, device, links, 0, 0, size, *seconds), of_times)

@@ -25,7 +25,7 @@ from .notes import NoteReader, NoteWriter
 ONLY_ONCE: Final = os.O_CREAT | os.O_EXCL | os.O_TRUNC
 """What an open does to the file; not repeated."""
 
-_MOST_KEPT: Final = 16 << 20
+_MOST_CONTENT: Final = 16 << 20
 """The largest open file whose content is noted when it is removed."""
 
 _FOLDER: Final = native.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -68,7 +68,7 @@ class OpenFile:
         self.is_stand_in = self.is_apart = self.is_lost = False
 
 
-class KeptContent:
+class RemovedContent:
     """The content of an open file from before it was removed.
 
     Attributes:
@@ -88,12 +88,12 @@ class KeptContent:
             os.close(self.fd)
 
     @staticmethod
-    def put(writer: NoteWriter, kept: KeptContent | None) -> None:
+    def put(writer: NoteWriter, removed: RemovedContent | None) -> None:
         """Note the content, if any."""
-        writer.number(0 if kept is None else kept.inode + 1)
-        if kept is not None:
-            writer.byte(kept.content is not None)
-            writer.bytes(kept.content or b"")
+        writer.number(0 if removed is None else removed.inode + 1)
+        if removed is not None:
+            writer.byte(removed.content is not None)
+            writer.bytes(removed.content or b"")
 
     @classmethod
     def get(cls, reader: NoteReader) -> Self | None:
@@ -101,7 +101,7 @@ class KeptContent:
         inode = reader.number()
         if not inode:
             return None
-        has_content, content = reader.byte(), reader.bytes(_MOST_KEPT)
+        has_content, content = reader.byte(), reader.bytes(_MOST_CONTENT)
         return cls(inode - 1, content if has_content else None)
 
 
@@ -117,15 +117,15 @@ class OpenFiles:
         self._real = real
         self._moved = moved
         self._open: dict[int, OpenFile] = {}
-        self._kept: list[KeptContent] = []
+        self._removed: list[RemovedContent] = []
         self._numbers = 0
 
     def begin_turn(self) -> None:
         """Count the files of another turn; those open before it have the number 0."""
         self._numbers = 0
-        for kept in self._kept:
-            kept.close()
-        self._kept.clear()
+        for removed in self._removed:
+            removed.close()
+        self._removed.clear()
         for each in self._open.values():
             each.number = 0
 
@@ -148,12 +148,12 @@ class OpenFiles:
         """Note a descriptor of a tree's root."""
         self._open[fd] = OpenFile(0, fd, b"", os.O_DIRECTORY)
 
-    def add(self, fd: int, directory: int, name: bytes, flags: int, *, stands_in: bool) -> None:
+    def add(self, fd: int, directory: int, name: bytes, flags: int, *, is_stand_in: bool) -> None:
         """Note what was opened."""
         self._numbers += 1
         root, path = self.place(name, directory) or (directory, None)
         made = self._open[fd] = OpenFile(self._numbers, root, path, flags)
-        made.is_stand_in = stands_in
+        made.is_stand_in = is_stand_in
 
     def remove(self, fd: int) -> OpenFile | None:
         """Forget what is closed, and return it."""
@@ -166,7 +166,7 @@ class OpenFiles:
             return None
         return above.root, _join(above.path, name)
 
-    def content_of(self, name: bytes, directory: int) -> KeptContent | None:
+    def content_of(self, name: bytes, directory: int) -> RemovedContent | None:
         """Return an open file's content before its name is removed."""
         inodes = {each.inode: fd for fd, each in self._open.items() if each.inode is not None}
         try:
@@ -175,19 +175,19 @@ class OpenFiles:
             return None
         if seen.st_nlink > 1 or not stat.S_ISREG(seen.st_mode) or seen.st_ino not in inodes:
             return None
-        if seen.st_size > _MOST_KEPT:
-            return KeptContent(seen.st_ino, None)
+        if seen.st_size > _MOST_CONTENT:
+            return RemovedContent(seen.st_ino, None)
         fd = self._real.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
         try:
-            return KeptContent(seen.st_ino, os.pread(fd, _MOST_KEPT, 0))
+            return RemovedContent(seen.st_ino, os.pread(fd, _MOST_CONTENT, 0))
         finally:
             os.close(fd)
 
     def read_content(self, reader: NoteReader) -> None:
         """Read the content that an intent holds."""
-        kept = KeptContent.get(reader)
-        if kept is not None:
-            self._kept.append(kept)
+        removed = RemovedContent.get(reader)
+        if removed is not None:
+            self._removed.append(removed)
 
     def unnamed(self, name: bytes, directory: int) -> None:
         """Note that a name is removed; a file that was open under it goes on without a name."""
@@ -200,12 +200,12 @@ class OpenFiles:
 
     def _set_apart(self, fd: int, opened: OpenFile) -> bool:
         """Put a file without a name, with the noted content, behind a stand-in."""
-        kept = next((each for each in self._kept if each.inode == opened.inode), None)
-        if kept is None or kept.content is None:
+        removed = next((each for each in self._removed if each.inode == opened.inode), None)
+        if removed is None or removed.content is None:
             return False
-        if kept.fd is None:
-            kept.fd = _without_name(opened.root, kept.content)
-        os.dup2(kept.fd, fd, inheritable=False)
+        if removed.fd is None:
+            removed.fd = _without_name(opened.root, removed.content)
+        os.dup2(removed.fd, fd, inheritable=False)
         opened.is_stand_in, opened.is_apart = False, True
         return True
 

@@ -16,14 +16,14 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from ..errors import JournalDamaged
 from ..host.engine import native
 from ..host.files.files import Buffers
 from ..host.files.system_calls import LINUX, SystemCalls
 from .answers import NotedEntry, get_names, get_nothing, put_names, put_nothing, raise_noted
-from .journal import Done, Journal, Op
+from .errors import TurnJournalDamaged
+from .journal import EffectState, LiveJournal, Op
 from .notes import NoteReader, NoteWriter
-from .open_files import ONLY_ONCE, KeptContent, OpenFile, OpenFiles
+from .open_files import ONLY_ONCE, OpenFile, OpenFiles, RemovedContent
 
 _T = TypeVar("_T")
 
@@ -64,19 +64,19 @@ class ReplayedCalls(SystemCalls):
     def __init__(self, real: SystemCalls = LINUX, *, moved: bool = False) -> None:
         self._real = real
         self._files = OpenFiles(real, moved=moved)
-        self._journal: Journal | None = None
-        self._counts_anew = False
+        self._journal: LiveJournal | None = None
+        self._recounts = False
 
     @property
-    def journal(self) -> Journal | None:
+    def journal(self) -> LiveJournal | None:
         """The journal of the turn; None between turns."""
         return self._journal
 
     @journal.setter
-    def journal(self, journal: Journal | None) -> None:
+    def journal(self, journal: LiveJournal | None) -> None:
         self._journal = journal
         self._files.begin_turn()
-        self._counts_anew = journal is not None and journal.replays
+        self._recounts = journal is not None and journal.replays
 
     def catch_up(self) -> None:
         """Open for real what is open where an earlier run's notes end."""
@@ -110,11 +110,11 @@ class ReplayedCalls(SystemCalls):
         again: Callable[[], int] | None,
     ) -> int:
         said = (self._files.number(directory), zlib.crc32(path), flags)
-        stands_in = False
+        is_stand_in = False
 
         def stand_in(_: NoteReader) -> int:
-            nonlocal stands_in
-            stands_in = True
+            nonlocal is_stand_in
+            is_stand_in = True
             return os.open(_STAND_IN, native.O_PATH | os.O_CLOEXEC)
 
         if again is None:
@@ -123,7 +123,7 @@ class ReplayedCalls(SystemCalls):
             fd = self._do(
                 Op.OPEN, directory, said, call, get=stand_in, done=errno.EEXIST, again=again
             )
-        self._files.add(fd, directory, path, flags, stands_in=stands_in)
+        self._files.add(fd, directory, path, flags, is_stand_in=is_stand_in)
         return fd
 
     def close(self, fd: int) -> None:
@@ -202,7 +202,7 @@ class ReplayedCalls(SystemCalls):
             nonlocal listing
             if listing is None:
                 if taken:
-                    raise JournalDamaged(reason="the list of a directory is cut")
+                    raise TurnJournalDamaged(reason="the list of a directory is cut")
                 listing = opened.enter_context(self._real.scandir(fd))
             found = next(listing, None)
             return None if found is None else NotedEntry.of(found)
@@ -254,12 +254,12 @@ class ReplayedCalls(SystemCalls):
         journal = self._journal
         if journal is None:
             return measured()
-        if self._counts_anew:
+        if self._recounts:
             forget()  # what an earlier run changed is in the files, and was counted again
         if journal.replays:
             reader = journal.take(Op.REFUSED) if journal.next_is(Op.REFUSED) else None
             return None if reader is None else _QUOTAS[reader.byte() % len(_QUOTAS)]
-        self._counts_anew = False
+        self._recounts = False
         wrong = measured()
         if wrong is not None:
             journal.take(Op.REFUSED)
@@ -347,7 +347,7 @@ class ReplayedCalls(SystemCalls):
         call: Callable[[], None],
         done: int,
         *,
-        before: Callable[[], KeptContent | None] = _nothing,
+        before: Callable[[], RemovedContent | None] = _nothing,
     ) -> None:
         """Change a name; the second time, an errno says that it is done."""
         said = (self._files.number(directory), zlib.crc32(path))
@@ -385,7 +385,7 @@ class ReplayedCalls(SystemCalls):
         *,
         done: int = 0,
         again: Callable[[], Any] = _nothing,
-        before: Callable[[], KeptContent | None] = _nothing,
+        before: Callable[[], RemovedContent | None] = _nothing,
     ) -> _T:
         """Make a call that changes something, or answer it from the journal.
 
@@ -403,25 +403,25 @@ class ReplayedCalls(SystemCalls):
         journal = self._journal
         if journal is None:
             return call()
-        begun = journal.begin(
+        state = journal.begin(
             op,
             *said,
-            before=lambda writer: KeptContent.put(writer, before()),
+            before=lambda writer: RemovedContent.put(writer, before()),
             was=self._files.read_content,
         )
         opened = self._files.get(fd)
-        if begun is Done.NOTED:
+        if state is EffectState.NOTED:
             raise_noted(journal.reader)
             if opened is not None and opened.is_apart:
                 call()
             return get(journal.reader)
-        if begun is Done.PERHAPS and done:
+        if state is EffectState.PERHAPS and done:
             call = partial(_made_once, call, done, again)
         return self._made(journal, op, fd, call, put)
 
     def _made(
         self,
-        journal: Journal,
+        journal: LiveJournal,
         op: Op,
         fd: int | None,
         call: Callable[[], _T],

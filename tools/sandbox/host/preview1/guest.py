@@ -154,7 +154,7 @@ class Guest:
 
     def go_on_at(self, monotonic_ns: int) -> None:
         """Set the time since it started."""
-        self._started_ns = self.moment.monotonic_ns() - monotonic_ns
+        self.started_ns = self.moment.monotonic_ns() - monotonic_ns
 
     def path(self, address: int, length: int) -> bytes:
         """Return the path argument of a call, and count the call."""
