@@ -93,7 +93,7 @@ class Pickles:
         save, restore, path = [], [], self.directory / "kept"
         for _ in range(rounds):
             began = time.perf_counter()
-            _durably(path, api.dumps(space))
+            write_raw(path, api.dumps(space))
             save.append(time.perf_counter() - began)
             began = time.perf_counter()
             api.loads(path.read_bytes())
@@ -148,7 +148,7 @@ class Eryx:
         save, restore, path = [], [], self.directory / "kept"
         for _ in range(rounds):
             began = time.perf_counter()
-            _durably(path, one.snapshot_state())
+            write_raw(path, one.snapshot_state())
             save.append(time.perf_counter() - began)
             began = time.perf_counter()
             other.restore_state(path.read_bytes())
@@ -165,7 +165,7 @@ def _last(error: BaseException) -> str:
     return (lines or [type(error).__name__])[-1][:120]
 
 
-def _durably(path: Path, content: bytes) -> None:
+def write_raw(path: Path, content: bytes) -> None:
     """Write a file as ours is written: whole or not at all, and on the disk."""
     beside = path.with_suffix(".new")
     with beside.open("wb") as file:
