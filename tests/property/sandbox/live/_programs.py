@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import textwrap
 from collections.abc import Sequence
 from typing import Final, Literal
@@ -106,6 +107,18 @@ def programs_of(kinds: Sequence[Kind], *, size: int) -> list[Program]:
         elif not others:
             made.append(Program((waiting.pop(),), "awaited", 2))
     return made
+
+
+def random_program(seed: int) -> Program:
+    """Return the program of a number."""
+    chance = random.Random(seed)
+    style = STYLES[seed % len(STYLES)]
+    kinds: list[Kind] = [
+        one for one in KINDS.values() if style in {"awaited", "run"} or not one.awaits
+    ]
+    questions = chance.randint(1, 3)
+    pairs = frozenset(one for one in range(1, questions + 1) if chance.random() < 0.3)
+    return Program(tuple(chance.sample(kinds, chance.randint(3, 6))), style, questions, pairs)
 
 
 STUB: Final = """

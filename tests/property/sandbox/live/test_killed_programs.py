@@ -1,15 +1,12 @@
 """A program that is killed wherever it waits says and leaves what one says that nothing interrupts.
 
-Each is killed at each of its questions: what is left is its directory and its workspace. In most
-tries the process goes on, and opens another sandbox over a copy of the directory as it was at that
-moment; in some the process itself is killed.
+Each loses its sandbox at each of its questions: the next one is opened over a copy of the directory
+as it was at that moment, which is what a kill leaves. `tests/crash` kills the processes themselves.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
-import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,15 +16,13 @@ import pytest
 
 from agentforge_sessions.sandbox import Sandbox, create_sandbox, prepare
 from agentforge_sessions.sandbox.interpreters.process_pool import configure_pool, pool_stats
-from tests.crash._nursery import Nursery
-from tests.property.sandbox.live._kinds import Kind
 from tests.property.sandbox.live._programs import (
     KINDS,
     STUB,
-    STYLES,
     Program,
     answer_to,
     programs_of,
+    random_program,
 )
 from tests.support.soak import SOAKING
 
@@ -35,7 +30,6 @@ from tests.support.soak import SOAKING
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600 if SOAKING else 600)]
 
 RANDOM: Final = 2_000 if SOAKING else 10
-REALLY_KILLED: Final = 200 if SOAKING else 3
 
 
 class Ran(NamedTuple):
@@ -55,12 +49,6 @@ def _prepared() -> Iterator[None]:
     configure_pool(0)
     yield
     configure_pool(before)
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as started:
-        yield started
 
 
 def files(workspace: Path) -> dict[str, bytes | None]:
@@ -111,25 +99,6 @@ def killed(program: Program, place: Path) -> Ran:
     return Ran(stdout, stderr, files(workspace), result.exit_code)
 
 
-def really_killed(program: Program, place: Path, nursery: Nursery) -> Ran:
-    """Run each stretch of a program in a process that gets SIGKILL at its end."""
-    given = {
-        "workspace": str(place / "w"),
-        "directory": str(place / "state"),
-        "said": str(place / "said"),
-    }
-    source: str | None = program.source()
-    for _ in range(program.questions + 1):
-        child = nursery.start("run_stretch", source=source, **given)
-        assert nursery.wait(child) == -9, nursery.heard()
-        [told] = nursery.heard()
-        source = None
-    assert not told["waits"]
-    said = [json.loads(line) for line in (place / "said").read_text().splitlines()]
-    stdout, stderr = ("".join(one[which] for one in said) for which in (0, 1))
-    return Ran(stdout, stderr, files(place / "w"), told["exit_code"])
-
-
 def compared(found: Ran, wanted: Ran, program: Program) -> None:
     assert found == wanted, f"{program.name}\n{program.source()}"
 
@@ -144,17 +113,6 @@ def test_a_program_goes_on_after_it_was_killed_at_each_question(
     compared(killed(program, tmp_path), wanted, program)
 
 
-def random_program(seed: int) -> Program:
-    chance = random.Random(seed)
-    style = STYLES[seed % len(STYLES)]
-    kinds: list[Kind] = [
-        one for one in KINDS.values() if style in {"awaited", "run"} or not one.awaits
-    ]
-    questions = chance.randint(1, 3)
-    pairs = frozenset(one for one in range(1, questions + 1) if chance.random() < 0.3)
-    return Program(tuple(chance.sample(kinds, chance.randint(3, 6))), style, questions, pairs)
-
-
 @pytest.mark.parametrize("part", range(10))
 def test_random_programs_go_on_after_they_were_killed_at_each_question(
     tmp_path: Path, part: int
@@ -164,15 +122,4 @@ def test_random_programs_go_on_after_they_were_killed_at_each_question(
         place = tmp_path / f"{seed}"
         wanted = uninterrupted(program, place / "whole")
         compared(killed(program, place), wanted, program)
-        shutil.rmtree(place)
-
-
-def test_random_programs_go_on_in_processes_that_are_killed_at_each_question(
-    tmp_path: Path, nursery: Nursery
-) -> None:
-    for seed in range(REALLY_KILLED):
-        program = random_program(10_000 + seed)
-        place = tmp_path / f"{seed}"
-        wanted = uninterrupted(program, place / "whole")
-        compared(really_killed(program, place, nursery), wanted, program)
         shutil.rmtree(place)
