@@ -37,10 +37,7 @@ def run_stretch(
 ) -> None:
     """Run a program until it waits or ends, note what it said, and be killed at once."""
     sandbox = opened(workspace, directory)
-    if source is None:
-        result = sandbox.resume(answers_to(sandbox))
-    else:
-        result = sandbox.execute(source)
+    result = sandbox.execute(source) if source else sandbox.resume(answers_to(sandbox))
     with open(said, "a") as file:
         file.write(json.dumps([result.stdout, result.stderr]) + "\n")
     tell(waits=result.suspended is not None, exit_code=result.exit_code)

@@ -20,8 +20,8 @@ from tests.support.soak import SOAKING
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200 if SOAKING else 600)]
 
-PROGRAMS: Final = 200 if SOAKING else 3
-INSTANTS: Final = 10 if SOAKING else 3
+PROGRAMS: Final = 200 if SOAKING else 2
+INSTANTS: Final = 10 if SOAKING else 2
 KILLED: Final = {-signal.SIGKILL, -signal.SIGPROF}
 
 

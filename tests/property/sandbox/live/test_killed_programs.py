@@ -29,7 +29,7 @@ from tests.support.soak import SOAKING
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600 if SOAKING else 600)]
 
-RANDOM: Final = 2_000 if SOAKING else 10
+RANDOM: Final = 2_000 if SOAKING else 5
 
 
 class Ran(NamedTuple):
