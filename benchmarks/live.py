@@ -240,7 +240,7 @@ class Bench:
             with create_sandbox(workspace=workspace, stateful=True, durable=directory) as sandbox:
                 assert sandbox.resume({1: "3"}).stdout == "6\n"
             resumed.samples.append(time.perf_counter() - began)
-        for what, timed in (("begun and suspended", suspended), ("resumed and ended", resumed)):
+        for what, timed in (("started and suspended", suspended), ("resumed and ended", resumed)):
             rate = f"{len(kept) / sum(timed.samples):,.0f} a second"
             self.rows.append(self.row("programs on the disk", len(kept), what, timed, note=rate))
         held = [path.stat().st_size for _, one in kept for path in one.rglob("*") if path.is_file()]

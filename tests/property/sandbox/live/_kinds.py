@@ -7,10 +7,10 @@ from typing import Final
 from attrs import frozen
 
 NUMBER: Final = "zz"
-"""Stands for a kind's number in its program, so that no two share a name."""
+"""Replaced by a kind's number in its program, so that no two share a name."""
 
 ROUND: Final = "kk"
-"""Stands for the number of the suspension that a use comes after."""
+"""Replaced by the number of the suspension that a use comes after."""
 
 
 @frozen
