@@ -301,8 +301,20 @@ def isolation_of(store: LocalSessions, session_id: str) -> str:
         return "sandbox"
 
 
-def build_executor(store: LocalSessions, cancel: CancelToken) -> PhaseExecutor:
-    """Build the executor of one call's code in the sandbox; `cancel` stops the code."""
+def build_executor(
+    store: LocalSessions, cancel: CancelToken, *, lasting: bool = False
+) -> PhaseExecutor:
+    """Build the executor of one call's code in the sandbox; `cancel` stops the code.
+
+    Args:
+        store: The sessions.
+        cancel: Stops the code.
+        lasting: Whether the code goes on with the variables of the session's earlier code.
+    """
+    if lasting:
+        from .phases.lasting_executor import LastingExecutor
+
+        return LastingExecutor(store, kept=0, cancel=cancel)
     from .phases.sandbox_executor import SandboxPhaseExecutor
 
     return SandboxPhaseExecutor(store, kept=0, cancel=cancel)

@@ -168,7 +168,16 @@ class SandboxPhaseExecutor:
             tools=tuple(self._tools),
         ) as sandbox:
             result = sandbox.resume(given, timeout=deadline_s, cancel=self._cancel)
-            return _result_of(sandbox, result)
+            return self._settled(session_id, sandbox, result)
+
+    def _settled(
+        self,
+        session_id: str,  # noqa: ARG002 (for an executor that extends this one)
+        sandbox: Sandbox,
+        result: SandboxResult,
+    ) -> PhaseResult:
+        """Return the result of a durable sandbox's execution."""
+        return _result_of(sandbox, result)
 
     @contextmanager
     def _sandbox(self, workspace: Path) -> Iterator[Sandbox]:

@@ -156,10 +156,10 @@ class StepJournal:
     def names(self) -> list[str]:
         """Return the names of all steps, in their order; empty if there are none.
 
-        The files of the session's trace are not included.
+        The files of the session's trace and the states of programs are not included.
         """
         names = self._sessions.step_names(self._session_id)
-        return [name for name in names if name != TRACE_FILE]
+        return [name for name in names if name != TRACE_FILE and not name.endswith(".aflive")]
 
 
 @frozen(kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from attrs import define, frozen
 from pydantic import Field, PrivateAttr
@@ -30,9 +30,6 @@ from ..calls import Call
 from ..results import SessionStateResult, ToolResult, cut
 from ..tool import Effect, tool
 from .session_access import SessionAccess
-
-if TYPE_CHECKING:
-    from ....base.cancellation import CancelToken
 
 _log = get_logger("agentforge.mcp")
 
@@ -253,11 +250,11 @@ class CodeTool:
     Attributes:
         sessions: The calls' access to sessions.
         make_executor: Creates the executor of a call's code, which stops it when the token is
-            cancelled.
+            cancelled; with `lasting=True`, one whose variables last.
     """
 
     sessions: SessionAccess
-    make_executor: Callable[[CancelToken], PhaseExecutor]
+    make_executor: Callable[..., PhaseExecutor]
 
     @tool("Run Python in the sandbox", Effect.DESTROYS)
     async def run_code(
@@ -268,12 +265,14 @@ class CodeTool:
         deadline_s: Annotated[float | None, Field(gt=0, le=MAX_DEADLINE_S)] = None,
         fuel: Annotated[int | None, Field(ge=1, le=MAX_COUNT)] = None,
         tokens: Tokens = None,
+        state: bool = False,
         output_chars: Annotated[int, Field(ge=100, le=MAX_OUTPUT_CHARS)] = DEFAULT_OUTPUT_CHARS,
     ) -> RunCodeResult:
         """Run Python in the session's sealed sandbox and record the result in its history.
 
         The standard library is there; the working directory is the session's workspace,
-        whose files last from call to call (variables do not). No network, no subprocesses.
+        whose files last from call to call; with state true, variables, functions and imports
+        do, too, also across servers (not what a limit stopped). No network, no subprocesses.
         Code that fails, or that a limit ends, is a result with success false, not an error;
         it is recorded as phase_failed. Correct it and run again, or begin another attempt
         with session_retry. Calls for one session run one after the other. If this call is
@@ -283,10 +282,10 @@ class CodeTool:
         means that no code ran, unless it says that the server is stopping.
 
         Args:
-            code: Python source. It sees the session's workspace as its working directory and
-                nothing else: no network, no other files, no subprocesses.
+            code: Python source.
             deadline_s: Wall-clock seconds it may run; 60 if left out.
             fuel: WebAssembly instructions it may execute; the sandbox's default if left out.
+            state: Start with the variables that the last code with state left.
             output_chars: The most characters of each output stream that come back.
         """
         from ....base.cancellation import CancelToken
@@ -300,7 +299,7 @@ class CodeTool:
                     lambda manager: manager.run_phase(
                         code, tokens=tokens or 0, deadline_s=deadline_s, fuel=fuel
                     ),
-                    executor=self.make_executor(token),
+                    executor=self.make_executor(token, **({"lasting": True} if state else {})),
                 ),
                 stop=token.cancel,
             )
