@@ -7,11 +7,11 @@ noted and then answered from the notes: system calls on served directories, time
 calls of host functions and requests. So a turn that runs again changes no file, and its memory ends
 as the same bytes.
 
-Before an effect on files and before a call of a host function, everything noted is handed to the
+Before a change of names and before a call of a host function, everything noted is handed to the
 sink together with an intent: what is about to be done. A process that is killed loses what was
-noted after its last intent: the answers of calls that change nothing, which are simply made again,
-and the end of that one effect. The turn that runs again reaches the same effect, and learns from
-the intent that it may be done already.
+noted since: the end of that one effect, and the answers of calls that are simply made again, as
+they change nothing, or change the same: a write has a position. The turn that runs again reaches
+the same effect, and learns from the intent that it may be done already.
 """
 
 from __future__ import annotations
@@ -81,6 +81,10 @@ class Op(IntEnum):
     SET_TIMES = 33
     COUNT_NAMES = 34
     FILES_BELOW = 35
+
+
+_REPEATABLE: Final = frozenset({Op.HANDED_ON, Op.WRITE, Op.TRUNCATE, Op.SET_TIMES})
+"""What is answered the same if it is made twice, whatever was noted before."""
 
 
 def _nothing(_: object = None) -> None:
@@ -160,7 +164,7 @@ class LiveJournal:
         self._reader: NoteReader | None = NoteReader(entries) if entries else None
         self._writer = NoteWriter()
         self._noted = bytearray(entries)
-        self._is_too_long = False
+        self._is_too_long = self._is_long = self._varies = False
         self._failed: TurnDiverged | None = None
         self._check = 0
         self._calls = self._host_calls = 0
@@ -223,7 +227,7 @@ class LiveJournal:
         self._calls += 1
         self._function = name
         self._check = hash((self._check, _key(name), numbers))
-        if len(self._writer.data) > _BATCH:
+        if self._is_long:
             self.flush()
 
     def input(self, data: bytes) -> InputFile:
@@ -256,6 +260,20 @@ class LiveJournal:
             return None
         self._match(op)
         return self.reader
+
+    def repeat(self, op: Op, *said: int) -> NoteReader | None:
+        """Return where the answer of an effect is noted that may be made twice; None if it is not.
+
+        It needs no intent. Only what it may depend on is handed on before it: a killed turn makes
+        all such effects since then again, in their order.
+
+        Raises:
+            TurnDiverged: Another call is noted there.
+        """
+        reader = self.take(op, *said)
+        if reader is None and self._varies:
+            self.flush()
+        return reader
 
     def begin(
         self,
@@ -309,7 +327,7 @@ class LiveJournal:
         """Hand everything noted to the sink."""
         if not self._writer.data:
             return
-        data = self._writer.take()
+        data, self._varies, self._is_long = self._writer.take(), False, False
         if self._is_too_long:
             return
         if len(self._noted) + len(data) > MOST_NOTED:
@@ -320,6 +338,8 @@ class LiveJournal:
 
     def _head(self, op: int) -> NoteWriter:
         writer = self._writer
+        self._varies = self._varies or op not in _REPEATABLE
+        self._is_long = len(writer.data) > _BATCH
         writer.data += bytes((op,)) + (self._check & _CHECKED).to_bytes(2, "little")
         return writer
 

@@ -271,11 +271,11 @@ class ReplayedCalls(SystemCalls):
     def pwritev(self, fd: int, buffers: Buffers, at: int) -> int:  # type: ignore[override]
         call = partial(self._real.pwritev, fd, buffers, at)
         said = (self._files.number(fd), _checksum(buffers), at)
-        return self._do(Op.WRITE, fd, said, call, NoteWriter.number, NoteReader.number)
+        return self._repeat(Op.WRITE, fd, said, call, NoteWriter.number, NoteReader.number)
 
     def ftruncate(self, fd: int, size: int) -> None:
         call = partial(self._real.ftruncate, fd, size)
-        return self._do(Op.TRUNCATE, fd, (self._files.number(fd), size), call)
+        return self._repeat(Op.TRUNCATE, fd, (self._files.number(fd), size), call)
 
     def fsync(self, fd: int) -> None:  # type: ignore[override]
         call = partial(self._real.fsync, fd)
@@ -292,14 +292,14 @@ class ReplayedCalls(SystemCalls):
 
     def futimens(self, fd: int, times: tuple[int, int]) -> None:  # type: ignore[override]
         call = partial(self._real.futimens, fd, times)
-        return self._do(Op.SET_TIMES, fd, (self._files.number(fd), *times), call)
+        return self._repeat(Op.SET_TIMES, fd, (self._files.number(fd), *times), call)
 
     def utimensat(  # type: ignore[override]
         self, path: bytes, times: tuple[int, int], *, dir_fd: int
     ) -> None:
         call = partial(self._real.utimensat, path, times, dir_fd=dir_fd)
         said = (self._files.number(dir_fd), zlib.crc32(path), *times)
-        return self._do(Op.SET_TIMES, dir_fd, said, call)
+        return self._repeat(Op.SET_TIMES, dir_fd, said, call)
 
     def mkdir(self, path: bytes, mode: int, *, dir_fd: int) -> None:  # type: ignore[override]
         call = partial(self._real.mkdir, path, mode, dir_fd=dir_fd)
@@ -374,6 +374,28 @@ class ReplayedCalls(SystemCalls):
             return get(reader)
         return self._made(journal, op, fd, call, put)
 
+    def _repeat(
+        self,
+        op: Op,
+        fd: int,
+        said: tuple[int, ...],
+        call: Callable[[], _T],
+        put: Callable[[NoteWriter, _T], object] = put_nothing,
+        get: Callable[[NoteReader], _T] = get_nothing,
+    ) -> _T:
+        """Make a change that may be made twice, or answer it from the journal."""
+        journal = self._journal
+        if journal is None:
+            return call()
+        reader = journal.repeat(op, *said)
+        if reader is None:
+            return self._made(journal, op, fd, call, put)
+        raise_noted(reader)
+        opened = self._files.get(fd)
+        if opened is not None and opened.is_apart:
+            call()
+        return get(reader)
+
     def _do(
         self,
         op: Op,
@@ -409,11 +431,8 @@ class ReplayedCalls(SystemCalls):
             before=lambda writer: RemovedContent.put(writer, before()),
             was=self._files.read_content,
         )
-        opened = self._files.get(fd)
         if state is EffectState.NOTED:
             raise_noted(journal.reader)
-            if opened is not None and opened.is_apart:
-                call()
             return get(journal.reader)
         if state is EffectState.PERHAPS and done:
             call = partial(_made_once, call, done, again)
