@@ -67,7 +67,7 @@ PORTABLE := tests/contract/durable tests/unit/durable tests/unit/test_program_ru
 NOT_PORTABLE := tests/unit/mcp_server/test_code_cancel.py tests/unit/ui/test_connection_room.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run agents docs test test-examples test-fleet test-entry-points test-browser test-portable ui-bench test-agents test-all test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench bridges-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents docs test test-examples test-fleet test-entry-points test-browser test-portable ui-bench test-agents test-all test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench bridges-bench terminal-bench steps-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -161,6 +161,9 @@ bridges-bench: $(VENV)/.dev-ready  ## measure the bridges to other SDKs against 
 
 terminal-bench: $(VENV)/.dev-ready  ## measure what a thousand waiting questions cost the terminal
 	$(BIN)/python -m benchmarks.terminal
+
+steps-bench: $(VENV)/.dev-ready  ## measure what a durable step costs, beside DBOS and LangGraph
+	$(BIN)/python -m benchmarks.steps
 
 ui-bench: $(VENV)/.dev-ready  ## measure the pages with ten thousand sessions, against the plain listing
 	$(BIN)/python -m benchmarks.ui

@@ -13,6 +13,7 @@ from agentforge_sessions.sandbox.guest.guest_code import GUEST_WORKSPACE, HOME_N
 from agentforge_sessions.sandbox.host.files.files import Directory
 from agentforge_sessions.sandbox.host.files.host_directory import HostTree
 from agentforge_sessions.sandbox.host.files.memory_files import MemoryTree
+from agentforge_sessions.sandbox.host.files.memory_nodes import OF_A_NODE
 from agentforge_sessions.sandbox.host.files.quota import QuotaMeter
 from agentforge_sessions.sandbox.host.machine import TurnLimits, TurnOutcome
 from agentforge_sessions.sandbox.host.template import Template
@@ -101,6 +102,13 @@ class LiveMachine:
     def restore(self, state: MachineState, **others: Any) -> None:
         restore(state, self.machine, template=self.template, temporary=self.temporary, **others)
 
+    def counted(self) -> tuple[object, ...]:
+        """What is counted of its files."""
+        descriptors = self.machine.guest.descriptors
+        rooms = self.room._temporary, self.room._promised, self.room._promised_temporary
+        held = self.machine.guest.upkeep.held - self.workspace.changes.held
+        return descriptors._opened, round(held / OF_A_NODE), *rooms
+
     def close(self) -> None:
         self.machine.close()
         self.workspace.close()
@@ -108,13 +116,13 @@ class LiveMachine:
 
 
 @contextmanager
-def machines(workspace: Path) -> Iterator[Callable[[], LiveMachine]]:
+def machines(workspace: Path) -> Iterator[Callable[..., LiveMachine]]:
     """Open machines on a workspace, which are closed at the end."""
     workspace.mkdir(exist_ok=True)
     opened: list[LiveMachine] = []
 
-    def one() -> LiveMachine:
-        opened.append(LiveMachine(workspace))
+    def one(**others: Any) -> LiveMachine:
+        opened.append(LiveMachine(workspace, **others))
         return opened[-1]
 
     try:

@@ -30,11 +30,14 @@ if TYPE_CHECKING:
         InvalidPolicy as InvalidPolicy,
         InvalidSessionId as InvalidSessionId,
         PathEscapesWorkspace as PathEscapesWorkspace,
+        ProgramElsewhere as ProgramElsewhere,
+        ProgramSuspended as ProgramSuspended,
         ReservedSessionPath as ReservedSessionPath,
         SandboxClosed as SandboxClosed,
         SandboxError as SandboxError,
         SandboxUnavailable as SandboxUnavailable,
         SessionWorkspaceMissing as SessionWorkspaceMissing,
+        UnknownRequest as UnknownRequest,
         WorkspaceBusy as WorkspaceBusy,
         WorkspaceError as WorkspaceError,
     )
@@ -49,7 +52,15 @@ if TYPE_CHECKING:
         prune_sessions as prune_sessions,
     )
     from .read_only_mount import ReadOnlyMount as ReadOnlyMount
+    from .live.errors import SnapshotRefused as SnapshotRefused
+    from .live.snapshot_file import Snapshot as Snapshot
     from .result import SandboxResult as SandboxResult, Trap as Trap
+    from .result_parts import (
+        Frame as Frame,
+        Request as Request,
+        RequestFailed as RequestFailed,
+        Suspension as Suspension,
+    )
     from .sandbox import (
         BaseSandbox as BaseSandbox,
         Sandbox as Sandbox,
@@ -82,16 +93,19 @@ else:
         __name__,
         {
             "errors": "CorruptedMetadata InputFileError InvalidExecution InvalidPolicy "
-            "InvalidSessionId PathEscapesWorkspace ReservedSessionPath "
-            "SandboxClosed SandboxError SandboxUnavailable SessionWorkspaceMissing "
-            "WorkspaceBusy WorkspaceError",
+            "InvalidSessionId PathEscapesWorkspace ProgramElsewhere ProgramSuspended "
+            "ReservedSessionPath SandboxClosed SandboxError SandboxUnavailable "
+            "SessionWorkspaceMissing UnknownRequest WorkspaceBusy WorkspaceError",
             "policy": "ExecutionPolicy",
             "prune_target": "PruneResult SandboxTarget prune_sessions",
             "read_only_mount": "ReadOnlyMount",
             "sandbox_logging": "SandboxLogger",
             "compiled.status": "RuntimeInfo",
             "workspaces.workspace": "open_workspace_file",
+            "live.errors": "SnapshotRefused",
+            "live.snapshot_file": "Snapshot",
             "result": "SandboxResult Trap",
+            "result_parts": "Frame Request RequestFailed Suspension",
             "interpreters.runtime": "announced prepare runtime_info",
             "sandbox": "BaseSandbox Sandbox create_sandbox",
             "executor": "RuntimeType",

@@ -105,6 +105,38 @@ class SandboxClosed(SandboxError, RuntimeError):
     path: Path
 
 
+class UnknownRequest(SandboxError, ValueError, kind=ErrorKind.USAGE):
+    """`resume` was called with answers the program does not wait for; no answer was used."""
+
+    message = """the program waits for {waiting_for}, not for the answers {answered!r}. Nothing ran
+    and no answer was used; answer what is in Sandbox.suspended"""
+    answered: Sequence[int]
+    waiting: Sequence[int]
+    """The ids of the open requests; without any, and if nothing is suspended, empty."""
+
+    @property
+    def waiting_for(self) -> str:
+        """The open requests."""
+        return f"the requests {list(self.waiting)}" if self.waiting else "no answer"
+
+
+class ProgramSuspended(SandboxError, RuntimeError, kind=ErrorKind.REFUSED):
+    """`execute` was called while a program is suspended in the sandbox; no code ran."""
+
+    message = """a suspended program waits in this sandbox for the answers {waiting!r}. No code ran
+    and the program is unchanged; end it with resume(), or use another sandbox"""
+    waiting: Sequence[int]
+
+
+class ProgramElsewhere(SandboxError, RuntimeError, kind=ErrorKind.CONFLICT):
+    """Another sandbox uses a durable directory, or has continued its program; no code ran."""
+
+    message = """the program in {path!r} {state}. No code ran here and no answer was used; create
+    the sandbox again once the other has ended, which goes on from there"""
+    path: Path
+    state: str
+
+
 class InvalidSessionId(SandboxError, InvalidIdentifier, kind=ErrorKind.USAGE):
     """A sandbox session's id cannot name a workspace; the file system was not accessed."""
 

@@ -7,8 +7,9 @@ which the caller gets unchanged.
 # No deferred annotations here: as strings, each field's would have to be compiled.
 
 import contextlib
+import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, TypedDict, Unpack
@@ -44,6 +45,7 @@ class SandboxSettings(NamedTuple):
     tools: Sequence[Any] = ()
     gate: Callable[..., Any] | None = None
     isolation: Isolation | None = None
+    durable: "bool | Path" = False
     system_calls: "SystemCalls | None" = None
 
 
@@ -74,6 +76,7 @@ class SandboxOptions(TypedDict, total=False):
     tools: Sequence[Any]
     gate: Callable[..., Any] | None
     isolation: Isolation | None
+    durable: bool | str | os.PathLike[str]
 
 
 def checked_settings(runtime: object, **options: Unpack[SandboxOptions]) -> SandboxSettings:
@@ -88,7 +91,7 @@ def checked_settings(runtime: object, **options: Unpack[SandboxOptions]) -> Sand
     require_linux()
     if runtime != RuntimeType.PYTHON:
         raise UnsupportedRuntime(runtime)
-    given = SandboxSettings(**options)
+    given = SandboxSettings(**options)  # type: ignore[arg-type]  # `durable` is checked here
     found = [
         seconds_fault("idle_s", given.idle_s),
         None
@@ -100,13 +103,28 @@ def checked_settings(runtime: object, **options: Unpack[SandboxOptions]) -> Sand
         faults.append(f"isolation must be None or 'process', not {shown(given.isolation)}")
     elif given.isolation is not None and given.tools:
         faults.append("tools cannot be called from a process apart; use no isolation")
+    faults += _durable_faults(given)
     if faults:
         raise InvalidPolicy(faults)
+    if not isinstance(given.durable, bool):
+        given = given._replace(durable=Path(os.path.realpath(given.durable)))
     if not given.tools and given.gate is None:
         return given._replace(tools=())
     from .guest.tool_arguments import check_tools  # needed only with tools
 
     return given._replace(tools=check_tools(given.tools, given.gate))
+
+
+def _durable_faults(given: SandboxSettings) -> Iterator[str]:
+    durable: object = given.durable
+    if durable is False:
+        return
+    if durable is not True and not (isinstance(durable, (str, os.PathLike)) and os.fspath(durable)):
+        yield f"durable must be True, False or a directory, not {shown(durable)}"
+    if given.stateful is not True:
+        yield "durable preserves variables between executions; add stateful=True"
+    if given.isolation is not None:
+        yield "a durable sandbox runs in this process; use no isolation"
 
 
 class Execution(NamedTuple):
@@ -165,6 +183,7 @@ def execution_metadata(
     file_calls: int = 0,
     refused_writes: int = 0,
     state_lost: str | None = None,
+    turn_lost: str | None = None,
     stream_errors: Mapping[str, str] | None = None,
 ) -> dict[str, object]:
     """Return a result's `metadata` with the runtime's versions; see `SandboxResult`."""
@@ -184,6 +203,7 @@ def execution_metadata(
         "refused_writes": refused_writes,
         "interpreter": interpreter,
         "state_lost": state_lost,
+        "turn_lost": turn_lost,
         "stream_errors": dict(stream_errors or {}),
     }
 

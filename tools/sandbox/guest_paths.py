@@ -1,4 +1,4 @@
-"""Limits of guest paths: their length, their depth, and the one name reserved for the host."""
+"""Limits of guest paths: their length, their depth, and the names reserved for the host."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Final
 HIDDEN_NAME: Final = ".metadata.json"
 """The one file at a workspace's root that belongs to the host."""
 
+PROGRAM_NAME: Final = ".program.state"
+"""The one directory there: the durable program of a sandbox session."""
+
 MAX_GUEST_PATH_BYTES: Final = 4096
 """The longest workspace path that can be named, in bytes."""
 
@@ -16,7 +19,7 @@ MAX_DEPTH: Final = 128
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether a name at a workspace's root is, in any spelling, the host's own file."""
+    """Return whether a name at a workspace's root is, in any spelling, one of the host's own."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     kept = "".join(c for c in folded if unicodedata.category(c) not in ("Cf", "Mn", "Cc"))
-    return kept.rstrip(" .") == HIDDEN_NAME
+    return kept.rstrip(" .") in (HIDDEN_NAME, PROGRAM_NAME)

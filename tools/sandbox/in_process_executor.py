@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from .errors import SandboxClosed, SandboxUnavailable
+from .errors import SandboxClosed
 from .executor import Execution, SandboxSettings, execution_metadata
 from .guest.guest_streams import GuestStreams
 from .host.engine.held_signals import SIGNALS
@@ -29,6 +29,7 @@ from .workspaces.workspace import ServedDirectory, open_workspace
 
 if TYPE_CHECKING:
     from .interpreters.guest_interpreter import GuestInterpreter
+    from .live.durable_state import DurableState
 
 
 _MEMORY_ERROR: Final = (
@@ -64,11 +65,15 @@ class InterpreterLease:
     Args:
         workspace: The sandbox's workspace.
         settings: The sandbox's settings: whether it is stateful, and its host functions.
+        durable: The program of a durable sandbox.
     """
 
-    def __init__(self, workspace: Path, settings: SandboxSettings) -> None:
+    def __init__(
+        self, workspace: Path, settings: SandboxSettings, durable: "DurableState | None" = None
+    ) -> None:
         self._workspace = workspace
         self._settings = settings
+        self._durable = durable
         self._lock = threading.Lock()
         self._kept: GuestInterpreter | None = None
         self._closed = False
@@ -136,6 +141,7 @@ class InterpreterLease:
             tools=settings.tools,
             gate=settings.gate,
             idle_s=settings.idle_s if settings.stateful else None,
+            durable=self._durable,
         )
 
 
@@ -156,7 +162,13 @@ def _pooled(kind: InterpreterClass, source: str, afterwards: contextlib.ExitStac
 class InProcessExecutor:
     """Runs executions in interpreters of this process. Implements `executor.Executor`."""
 
-    def __init__(self, workspace: Path, policy: ExecutionPolicy, settings: SandboxSettings) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        policy: ExecutionPolicy,
+        settings: SandboxSettings,
+        durable: "DurableState | None" = None,
+    ) -> None:
         self._workspace = workspace
         self._policy = policy
         self._settings = settings
@@ -168,7 +180,7 @@ class InProcessExecutor:
             temporary_files=policy.workspace_files,
             host_bytes=policy.host_bytes,
         )
-        self._interpreters = InterpreterLease(workspace, settings)
+        self._interpreters = InterpreterLease(workspace, settings, durable)
 
     def close(self) -> None:
         """End the stateful interpreter, after an execution running in it."""
@@ -183,6 +195,15 @@ class InProcessExecutor:
         with contextlib.ExitStack() as held:
             held.callback(usage.end, root)
             files = ServedDirectory(root, self._quota, usage)
+            lent = held.enter_context(
+                self._interpreters.lent(
+                    InterpreterClass.of(policy, execution.cache),
+                    request.script.source,
+                    execution.afterwards,
+                    for_itself=bool(policy.mounts),
+                )
+            )
+            lent.interpreter.check(request)
             if request.files:
                 from .interpreters.input_files import place_files  # few executions need it
 
@@ -195,19 +216,6 @@ class InProcessExecutor:
                 syncs=policy.sync_files,
                 system_calls=self._settings.system_calls,
             )
-            lent = held.enter_context(
-                self._interpreters.lent(
-                    InterpreterClass.of(policy, execution.cache),
-                    request.script.source,
-                    execution.afterwards,
-                    for_itself=bool(policy.mounts),
-                )
-            )
-            if request.is_metered and not lent.interpreter.metered:
-                raise SandboxUnavailable(
-                    "the interpreter that keeps this sandbox's variables counts no fuel",
-                    "close the sandbox first, or name the fuel in its policy",
-                )
             return self._run(execution, services, lent)
 
     def _mount(self, held: contextlib.ExitStack, cache: Path | None) -> dict[str, ServedDirectory]:
@@ -232,7 +240,7 @@ class InProcessExecutor:
         if not _is_at(self._workspace, execution.root):
             execution.events.warning("execution.workspace_lost", workspace=str(self._workspace))
             complete = False
-        lost = interpreter.lost_writes
+        lost, suspended = interpreter.lost_writes, interpreter.suspended
         return SandboxResult(
             success=done.exit_code == 0 and not lost,
             stdout=done.stdout.decode("utf-8", "replace"),
@@ -255,11 +263,13 @@ class InProcessExecutor:
                 file_calls=done.file_calls,
                 refused_writes=interpreter.refused_writes,
                 state_lost=lent.state_lost,
+                turn_lost=interpreter.turn_lost,
                 stream_errors=streams.errors,
             ),
             memory_peak=interpreter.memory_held,
             tool_calls=interpreter.tool_calls,
             lost_writes=lost,
+            suspended=suspended,
         )
 
 

@@ -41,6 +41,15 @@ class ExecutionOptions(TypedDict, total=False):
     cancel: CancelToken | None
 
 
+class ResumeOptions(TypedDict, total=False):
+    """The options of `Sandbox.resume`, which are also options of `Sandbox.execute`."""
+
+    timeout: float | None
+    on_stdout: Callable[[str], object] | None
+    on_stderr: Callable[[str], object] | None
+    cancel: CancelToken | None
+
+
 class Request(NamedTuple):
     """One execution, with its arguments checked and its limits determined.
 
@@ -52,6 +61,7 @@ class Request(NamedTuple):
         deadline_s: Wall-clock seconds it may run.
         fuel: WebAssembly instructions it may execute.
         callbacks: Called with its output while it runs, by stream.
+        answers: What a suspended program goes on with, instead of the script; else None.
     """
 
     script: GuestScript
@@ -61,6 +71,7 @@ class Request(NamedTuple):
     deadline_s: float
     fuel: int
     callbacks: Mapping[str, Callable[[str], object]]
+    answers: Mapping[int, Mapping[str, Any]] | None = None
 
     @property
     def is_metered(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from attrs import field, frozen
 
 if TYPE_CHECKING:
-    from .result_parts import LostWrite, ToolCallRecord
+    from .result_parts import LostWrite, Suspension, ToolCallRecord
 
 Trap = Literal["deadline", "fuel", "memory", "crash", "cancelled", "files"]
 """Which limit, or which fault of the interpreter, ended a guest."""
@@ -30,7 +30,7 @@ class SandboxResult:
         stdout: What the guest wrote to standard output, UTF-8 with bad bytes replaced.
         stderr: What the guest wrote to standard error, UTF-8 with bad bytes replaced.
         exit_code: The exit status; 1 after an uncaught exception; None when a limit or a fault of
-            the interpreter ended the guest.
+            the interpreter ended the guest, or it is suspended.
         trapped: "deadline" or "fuel" when that limit ended the guest; "memory" when it died of an
             uncaught MemoryError (the exit code is then 1, since a full memory is reported to the
             guest first); "cancelled" when the caller stopped it; "files" when it made more file
@@ -49,8 +49,9 @@ class SandboxResult:
             complete (`changes_complete`), the quotas that refused the guest something
             (`quota_exceeded`), the calls on files (`file_calls`), the number of writes that were
             refused or lost (`refused_writes`), where the interpreter came from (`interpreter`:
-            "pool", "opened" or "kept"), why a stateful one was replaced (`state_lost`, or None) and
-            the streams whose callback failed (`stream_errors`).
+            "pool", "opened" or "kept"), why a stateful one was replaced (`state_lost`, or None),
+            why a durable one was put back to before the execution (`turn_lost`, or None) and the
+            streams whose callback failed (`stream_errors`).
         memory_peak: The most linear memory the guest's interpreter has held since it was opened, in
             bytes (at least 40 MiB), or None if unknown: after a trap, or an exit that ended the
             interpreter.
@@ -58,6 +59,8 @@ class SandboxResult:
         lost_writes: The files that differ from what the code wrote, because a write was refused and
             not made good by a later write, or by removing or replacing the file. The first 1,000,
             sorted.
+        suspended: What a program in a durable sandbox waits for; `Sandbox.resume` goes on. It then
+            has no exit code, and `success` is false.
     """
 
     success: bool
@@ -76,3 +79,4 @@ class SandboxResult:
     memory_peak: int | None = None
     tool_calls: tuple[ToolCallRecord, ...] = ()
     lost_writes: tuple[LostWrite, ...] = ()
+    suspended: Suspension | None = None

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
 
 from attrs import frozen
+
+RequestKind = Literal["ask", "call", "sleep", "input"]
+"""What a program may wait for: a person, a tool elsewhere, a moment, a line of its input."""
 
 
 @frozen(kw_only=True)
@@ -44,3 +49,74 @@ class LostWrite:
     method: str
     errno: str
     at: str
+
+
+class Request(NamedTuple):
+    """One thing a suspended program waits for.
+
+    Attributes:
+        id: Its number; a program never uses one twice.
+        kind: "ask" for a person's answer, "call" for the result of a tool elsewhere, "sleep" for a
+            moment, "input" for a line that a script reads with `input()`.
+        question: The question of an "ask", the prompt of an "input"; else None.
+        options: The answers offered with a question.
+        title: A short name of the question, or None.
+        multi_select: Whether several options may be chosen.
+        tool: The tool of a "call", else None.
+        arguments: Its arguments.
+        until: When a "sleep" ends, else None.
+    """
+
+    id: int
+    kind: RequestKind
+    question: str | None = None
+    options: tuple[str, ...] = ()
+    title: str | None = None
+    multi_select: bool = False
+    tool: str | None = None
+    arguments: Mapping[str, Any] = {}
+    until: datetime | None = None
+
+
+class RequestFailed(NamedTuple):
+    """The answer to a request that has no value: the program gets an exception.
+
+    Attributes:
+        message: The exception's text.
+    """
+
+    message: str
+
+
+class Frame(NamedTuple):
+    """One function a suspended program is in.
+
+    Attributes:
+        file: Its file, as the guest names it.
+        line: The line that waits.
+        function: Its name.
+        names: Its local variables, each with a short form.
+    """
+
+    file: str
+    line: int
+    function: str
+    names: Mapping[str, str]
+
+
+class Suspension(NamedTuple):
+    """Where a program waits, and for what; chosen by the guest, so show it as untrusted text.
+
+    Attributes:
+        requests: What it waits for; any number of them may be answered at once, in any order.
+        wake_at: When it wants to go on without an answer, or None.
+        where: The functions it is in, the innermost last.
+    """
+
+    requests: tuple[Request, ...]
+    wake_at: datetime | None
+    where: tuple[Frame, ...] = ()
+
+    def unknown(self, answered: Mapping[int, object]) -> tuple[int, ...]:
+        """Return which of the answered ids are of no open request."""
+        return tuple(sorted(set(answered) - {request.id for request in self.requests}))

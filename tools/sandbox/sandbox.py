@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import functools
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from attrs import evolve
 
-from ..base.cancellation import check_cancelled, on_cancel
+from ..base.cancellation import CancelToken, check_cancelled, on_cancel
 from ..base.event_log import bound_fields
 from ..base.tracing import Attribute, Traced, traced
-from .errors import SandboxClosed
+from .errors import InvalidExecution, InvalidPolicy, SandboxClosed
 from .executor import (
     Execution,
     Executor,
@@ -27,18 +26,23 @@ from .executor import (
     checked_settings,
     result_without_output,
 )
+from .guest_paths import PROGRAM_NAME
 from .host.engine.held_signals import SIGNALS
 from .in_process_executor import InProcessExecutor
 from .installed.forbidden_workspaces import refuse_forbidden
 from .interpreters.runtime import ensure_ready
+from .new_thread import on_new_thread
 from .policy import ExecutionPolicy
-from .request import ExecutionOptions, Request, checked_request
+from .request import ExecutionOptions, Request, ResumeOptions, checked_request
 from .result import SandboxResult
 from .sandbox_logging import EventLogger, SandboxLogger
 from .workspaces.workspace import ensure_workspace
 from .workspaces.workspace_lock import claim
 
-_T = TypeVar("_T")
+if TYPE_CHECKING:
+    from .live.durable_state import DurableState, ProgramCodec
+    from .live.snapshot_file import Snapshot
+    from .result_parts import Suspension
 
 
 class Sandbox:
@@ -66,6 +70,7 @@ class Sandbox:
         logger: SandboxLogger | EventLogger | None = None,
         facts: Mapping[str, str] | None = None,
         completed: Callable[[SandboxResult], None] | None = None,
+        program: DurableState | None = None,
     ) -> None:
         """Create from validated parts.
 
@@ -76,13 +81,15 @@ class Sandbox:
             logger: Logs the events of executions; the library's own if None.
             facts: Added to every result's metadata, and bound for structlog during executions.
             completed: Called with each result while the workspace is still held.
+            program: The program of a durable sandbox; None for a new one, or for its directory's.
         """
         self._workspace = workspace
         self._policy = policy
         self._settings = settings
         self._facts = facts or {}
         self._completed = completed
-        self._executor = _executor(workspace, policy, settings)
+        self._durable = program or _durable(workspace, policy, settings)
+        self._executor = _executor(workspace, policy, settings, self._durable)
         self._closed = False
         self._log = SandboxLogger.of(logger)
 
@@ -100,6 +107,11 @@ class Sandbox:
     def stateful(self) -> bool:
         """Whether variables persist from one execution to the next."""
         return self._settings.stateful
+
+    @property
+    def suspended(self) -> Suspension | None:
+        """What the program of a durable sandbox waits for, or None."""
+        return None if self._durable is None else self._durable.progress.suspension
 
     @property
     def isolation(self) -> Isolation | None:
@@ -166,14 +178,48 @@ class Sandbox:
             WorkspaceBusy: Other executions held the workspace for too long.
             SandboxClosed: The sandbox was closed.
             SandboxUnavailable: This process or machine cannot run guests now.
+            ProgramSuspended: A program waits in it; `resume` goes on with it.
             OperationCancelled: The thread's own operation was cancelled (`cancellation`).
         """
         request = checked_request(
             self._policy, stateful=self._settings.stateful, code=code, **options
         )
+        return self._run(request, options.get("cancel"))
+
+    def resume(
+        self, answers: Mapping[int, Any] | None = None, **options: Unpack[ResumeOptions]
+    ) -> SandboxResult:
+        """Go on with a suspended program, and return what it did until it ended or waits again.
+
+        Without answers, only what it waited for in time goes on. The policy's limits, and the fuel
+        that `execute` was given, hold for the whole program; the deadline holds for each call. A
+        turn that is stopped is undone: no answer was used, and the program waits as before.
+
+        Args:
+            answers: The answer to each of some requests by its id: any JSON value, or a
+                `RequestFailed`, which is raised where the program waits.
+            options: `timeout`, `on_stdout`, `on_stderr` and `cancel`, as for `execute`.
+
+        Raises:
+            UnknownRequest: The program does not wait for one of them, or for nothing at all.
+            InvalidExecution: An argument is refused, or the sandbox is not durable.
+            ProgramElsewhere: Another sandbox has continued the program.
+            SnapshotRefused: The program cannot go on here.
+            SandboxError: As for `execute`.
+        """
+        program = self._program("resume")
+        from .live.requests import checked_answers  # few sandboxes are durable
+
+        request = checked_request(self._policy, stateful=True, code="", **options)
+        request = request._replace(
+            answers=checked_answers(answers or {}), fuel=program.fuel_of(request)
+        )
+        return self._run(request, options.get("cancel"))
+
+    def _run(self, request: Request, cancel: CancelToken | None) -> SandboxResult:
         stop = threading.Event()
         with (
-            _watching(options, stop),
+            _watching(cancel, stop),
             on_cancel(stop.set),
             contextlib.ExitStack() as afterwards,
         ):
@@ -181,6 +227,102 @@ class Sandbox:
         if result.trapped == "cancelled":
             check_cancelled()
         return result
+
+    def snapshot(self) -> Snapshot:
+        """Return the program of a durable sandbox between two executions, as bytes.
+
+        Wherever there is the same interpreter, `Sandbox.restore` goes on from it. It does not hold
+        the workspace's files. Where the sandbox has a directory, it is written there, too.
+
+        Raises:
+            InvalidExecution: The sandbox is not durable.
+            SnapshotRefused: No code has run in it, or it exceeds a limit of the policy.
+            SandboxError: As by `resume`.
+        """
+        return self._program("snapshot").snapshot(self._codec())
+
+    def fork(
+        self, count: int, workspaces: Sequence[str | os.PathLike[str]] | None = None
+    ) -> tuple[Sandbox, ...]:
+        """Return durable sandboxes that each go on from here, with other random numbers.
+
+        This one is unchanged. The forks are in memory only, with its policy and options.
+
+        Args:
+            count: How many.
+            workspaces: Their workspaces, one for each; each that is missing is made as a copy of
+                this one's. Beside this one's if None.
+
+        Raises:
+            InvalidExecution: The sandbox is not durable, or the workspaces are not so many.
+            SandboxError: As by `resume`, or a workspace cannot be made.
+        """
+        program = self._program("fork")
+        from .workspaces.copies import copies_of, names_beside
+
+        paths = names_beside(self._workspace, count) if workspaces is None else workspaces
+        if len(paths) != count:
+            raise InvalidExecution([f"{count} forks need as many workspaces, not {len(paths)}"])
+        codec = self._codec()
+        programs = [program.fork(codec) for _ in paths]
+        wait = self._settings.busy_timeout_s
+        with claim(
+            self._workspace, timeout_s=self._policy.deadline_s if wait is None else wait
+        ) as root:
+            assert root is not None  # noqa: S101 (the wait is not given up)
+            copies = copies_of(root, [Path(path) for path in paths])
+        settings = self._settings._replace(durable=True)
+        return tuple(
+            Sandbox(copy, self._policy, settings, logger=self._log, program=each)
+            for copy, each in zip(copies, programs, strict=True)
+        )
+
+    @classmethod
+    def restore(
+        cls,
+        snapshot: Snapshot,
+        workspace: str | os.PathLike[str],
+        *,
+        policy: ExecutionPolicy | None = None,
+        logger: SandboxLogger | EventLogger | None = None,
+        same_files: bool = True,
+        **options: Unpack[SandboxOptions],
+    ) -> Sandbox:
+        """Create a durable sandbox that goes on from a snapshot; nothing runs yet.
+
+        A snapshot is untrusted: it is checked as a whole, and then runs as sealed as any code, with
+        this policy's limits.
+
+        Args:
+            snapshot: What `snapshot()` returned, or `Snapshot(data)`.
+            workspace: The workspace, with its files as they were; files that were open and are
+                there no longer answer ESTALE.
+            policy: Limits and environment; the default policy if None.
+            logger: Logs the events of executions; the library's own log if None.
+            same_files: Whether the files are the very ones; False if they are copies.
+            options: As for `create_sandbox`.
+
+        Raises:
+            SandboxError: As by `create_sandbox`. The first execution raises `SnapshotRefused` if
+                this interpreter cannot go on with it.
+        """
+        given: SandboxOptions = {"stateful": True, "durable": True, **options}
+        settings = checked_settings(RuntimeType.PYTHON, **given)
+        policy = policy or ExecutionPolicy()
+        path = ensure_workspace(Path(workspace))
+        program = _durable(path, policy, settings, snapshot, same_files=same_files)
+        return Sandbox(path, policy, settings, logger=logger, program=program)
+
+    def _program(self, method: str) -> DurableState:
+        if self._durable is None:
+            raise InvalidExecution([f"{method} needs a sandbox with stateful=True, durable=True"])
+        return self._durable
+
+    def _codec(self) -> ProgramCodec:
+        cache = ensure_ready()
+        from .interpreters.program_codec import RuntimeCodec
+
+        return RuntimeCodec.of(cache, self._policy)
 
     async def execute_async(self, code: str, **options: Unpack[ExecutionOptions]) -> SandboxResult:
         """Run `execute` on a thread of its own, so the event loop is never blocked.
@@ -196,8 +338,8 @@ class Sandbox:
             self._policy, stateful=self._settings.stateful, code=code, **options
         )
         stop = threading.Event()
-        with _watching(options, stop):
-            return await _on_new_thread(functools.partial(self._execute, request, stop), stop)
+        with _watching(options.get("cancel"), stop):
+            return await on_new_thread(functools.partial(self._execute, request, stop), stop)
 
     def _execute(
         self, request: Request, stop: threading.Event, afterwards: contextlib.ExitStack
@@ -288,6 +430,10 @@ def create_sandbox(
             - `stateful`: Reuse one interpreter, so that variables persist between executions until
               `Sandbox.close`, until it has been idle for `idle_s`, or until an execution is
               trapped.
+            - `durable`: Undo an execution that is stopped instead of losing the variables, and let
+              code wait for answers (`SandboxResult.suspended`, `resume`). With a directory, which
+              must not be in the workspace, also on disk: a sandbox of another process over the same
+              directory goes on. Needs `stateful`; not with `isolation` or mounts.
             - `idle_s`: Seconds the interpreter of a stateful sandbox may be idle; 900 by default.
             - `busy_timeout_s`: The longest an execution waits for others in the same workspace, in
               seconds; the policy's `deadline_s` if None.
@@ -312,58 +458,47 @@ def create_sandbox(
     )
 
 
-def _executor(workspace: Path, policy: ExecutionPolicy, settings: SandboxSettings) -> Executor:
+def _durable(
+    workspace: Path,
+    policy: ExecutionPolicy,
+    settings: SandboxSettings,
+    start: Snapshot | None = None,
+    *,
+    same_files: bool = True,
+) -> DurableState | None:
+    """Return the program of a durable sandbox.
+
+    Raises:
+        InvalidPolicy: It cannot be durable with this workspace or policy.
+    """
+    if not settings.durable:
+        return None
+    from .live.durable_state import DurableState  # few sandboxes are durable
+
+    if policy.mounts:
+        raise InvalidPolicy(["a durable sandbox can have no mounts"])
+    directory = None if settings.durable is True else Path(settings.durable)
+    hidden = workspace / PROGRAM_NAME
+    if directory is not None and directory != hidden and directory.is_relative_to(workspace):
+        raise InvalidPolicy(["durable must name a directory outside the workspace"])
+    return DurableState(policy, directory, start, same_files=same_files)
+
+
+def _executor(
+    workspace: Path,
+    policy: ExecutionPolicy,
+    settings: SandboxSettings,
+    durable: DurableState | None,
+) -> Executor:
     if settings.isolation == "process":
         from .isolation.worker_executor import WorkerExecutor
 
         return WorkerExecutor(workspace, policy, settings)
-    return InProcessExecutor(workspace, policy, settings)
+    return InProcessExecutor(workspace, policy, settings, durable)
 
 
 def _watching(
-    options: ExecutionOptions, stop: threading.Event
+    cancel: CancelToken | None, stop: threading.Event
 ) -> contextlib.AbstractContextManager[None]:
     """Set an event if the caller's token is cancelled while the block runs."""
-    cancel = options.get("cancel")
     return contextlib.nullcontext() if cancel is None else cancel.watching(stop)
-
-
-async def _on_new_thread(work: Callable[[contextlib.ExitStack], _T], stop: threading.Event) -> _T:
-    """Run work on a new thread; return its result or raise its exception.
-
-    Args:
-        work: Gets a stack for what the thread does after the result was handed over.
-        stop: Set when the awaiting task is cancelled; the cancellation is raised after the work
-            has ended.
-    """
-    import asyncio  # loading it takes as long as a first execution
-
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[_T] = loop.create_future()
-
-    def settle(outcome: Callable[[], None]) -> None:
-        if not future.done():
-            outcome()
-
-    def run() -> None:
-        with contextlib.ExitStack() as afterwards:
-            try:
-                outcome = functools.partial(future.set_result, work(afterwards))
-            except BaseException as error:  # noqa: BLE001 (raised in the awaiting task)
-                outcome = functools.partial(future.set_exception, error)
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(settle, outcome)
-
-    # In the task's own context, so that its trace and its log fields continue on the thread.
-    within = contextvars.copy_context()
-    threading.Thread(target=within.run, args=(run,), name="sandbox-execution", daemon=True).start()
-    try:
-        return await asyncio.shield(future)
-    except asyncio.CancelledError:
-        stop.set()
-        while not future.done():
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([future])
-        if not future.cancelled():
-            future.exception()  # mark as retrieved: the cancellation is raised
-        raise

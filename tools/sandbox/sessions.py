@@ -27,6 +27,7 @@ from ..base.identifiers import new_uuid4
 from ..prune import prepare_root
 from .errors import WorkspaceError
 from .executor import RuntimeType, SandboxOptions, SandboxSettings, checked_settings
+from .guest_paths import PROGRAM_NAME
 from .policy import ExecutionPolicy
 from .result import SandboxResult
 from .sandbox import Sandbox
@@ -136,7 +137,7 @@ class _Session:
 
     def record(self, result: SandboxResult) -> None:
         """Record in the metadata that code ran; the caller holds the workspace."""
-        if not result.success and not self.rich_metadata:
+        if not (result.success or result.suspended or self.rich_metadata):
             return
         log = self.log.bind(session_id=self.session_id)
         touch_session_metadata(
@@ -184,10 +185,11 @@ def _record_of(result: SandboxResult) -> ExecutionRecord:
     """Return what the metadata records of an execution."""
     printed = result.stderr.strip().splitlines()
     failed = printed[-1] if printed else f"exit code {result.exit_code}"
+    went_well = result.success or (result.suspended is not None and result.trapped is None)
     return ExecutionRecord(
-        success=result.success,
+        success=went_well,
         fuel=result.fuel_consumed or 0,
-        error=None if result.success else failed,
+        error=None if went_well else failed,
     )
 
 
@@ -195,14 +197,17 @@ class SessionSandbox(Sandbox):
     """A sandbox over a sandbox session's workspace; created by this module's functions.
 
     Besides what any `Sandbox` does, its results have `metadata["session_id"]`, the events of its
-    executions go to the session's logger with the session's id, and every success advances the
-    `updated_at` of the session's metadata. Events that others log with structlog during an
-    execution have the id as a context variable.
+    executions go to the session's logger with the session's id, and every success or suspension
+    advances the `updated_at` of the session's metadata. With `durable=True` its program is in the
+    workspace, where the guest does not see it, and is deleted or archived with it. Events that
+    others log with structlog during an execution have the id as a context variable.
     """
 
     def __init__(
         self, session: _Session, policy: ExecutionPolicy | None, settings: SandboxSettings
     ) -> None:
+        if settings.durable is True:
+            settings = settings._replace(durable=session.workspace / PROGRAM_NAME)
         super().__init__(
             ensure_workspace(session.workspace),
             policy or ExecutionPolicy(),

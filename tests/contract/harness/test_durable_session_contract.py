@@ -386,6 +386,16 @@ def test_a_race_that_all_lose_says_why(world: World) -> None:
 # ------------------------------------------------------------------------------- spending
 
 
+def test_an_option_that_steps_do_not_have_is_refused_before_the_call(world: World) -> None:
+    paid = Paid()
+    misspelt: Any = {"spned": 50}
+    with world.start() as s:
+        for call in (s.step, s.map):
+            with pytest.raises(TypeError, match="no option spned"):
+                call("a", paid, [1], **misspelt)
+    assert paid.calls == []
+
+
 def test_a_call_beyond_the_budget_is_not_made(world: World) -> None:
     paid = Paid()
     with world.start(budget=100) as s:

@@ -111,6 +111,17 @@ def test_every_read_of_a_session_has_what_its_steps_cost(
     assert spent(opened(), session_id) == 31
 
 
+def test_a_checkpoint_counts_once_what_another_process_of_its_lead_spent(
+    log: StepLog, opened: Open, session_id: str
+) -> None:
+    put(log, "a#1", spent=Amount(10))
+    other = opened()
+    StepLog(other, session_id, lead=log.lead).charge("b#1", Amount(5))
+    for _ in range(2):
+        checkpoint(log)
+        assert spent(other, session_id) == 15
+
+
 def test_another_writer_of_the_session_counts_no_step_twice(
     log: StepLog, opened: Open, session_id: str
 ) -> None:

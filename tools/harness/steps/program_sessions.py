@@ -26,7 +26,6 @@ from ..session_ports import require_own
 from .entries import REWIND, STREAM, Kind, StepRecord, Sums, decode_record, is_step, microseconds
 from .errors import ArgumentsDiffer, KeyTaken, SessionLed
 from .step_log import StepLog, append_apart
-from .tail import include
 
 if TYPE_CHECKING:
     from ..domain.session_observer import SessionObserver
@@ -189,6 +188,8 @@ def checkpoint(
 ) -> None:
     """Write the session's file as its log has it, with the budget's limits that were crossed.
 
+    It includes what others recorded since this process read the log: it is as the store loads it.
+
     Args:
         log: The log.
         change: Changes the session further, in the same save.
@@ -201,7 +202,6 @@ def checkpoint(
     def changed(session: SessionContext) -> bool:
         if session.state.is_terminal:
             return False
-        include(session, log.history.sums)
         now = log.clock()
         change(session)
         session.touch(now)

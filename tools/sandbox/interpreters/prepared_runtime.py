@@ -25,7 +25,7 @@ from ..host.engine.guest_thread import with_room
 from ..host.files.files import Buffers, Directory
 from ..host.files.memory_files import MemoryTree, ReadOnlyFile
 from ..host.machine import GuestMachine, MachineLimits, TurnLimits
-from ..host.preview1.guest import FIXED, REAL, errno_of
+from ..host.preview1.guest import FIXED, REAL, Door, errno_of
 from ..host.preview1.preview1 import FUNCTIONS
 from ..host.template import Template, TemplateImage
 from ..installed.interpreter_files import LIBRARY_ARCHIVE, InterpreterFiles, changed
@@ -159,13 +159,18 @@ def set_environment(machine: GuestMachine, wanted: dict[str, str]) -> None:
     )
 
 
-def prepare_machine(machine: GuestMachine, turn: str, limits: TurnLimits = _PREPARATION) -> bytes:
+def prepare_machine(
+    machine: GuestMachine,
+    turn: str,
+    limits: TurnLimits = _PREPARATION,
+    door: Door | None = None,
+) -> bytes:
     """Run a turn of our own code, and return its output.
 
     Raises:
         SandboxUnavailable: The turn failed.
     """
-    done = with_room(lambda: machine.turn(turn.encode(), limits), lambda: None)
+    done = with_room(lambda: machine.turn(turn.encode(), limits, door=door), lambda: None)
     if done.exit_code != 0 or done.truncated:
         raise SandboxUnavailable(
             f"the interpreter cannot be prepared (exit code {done.exit_code}, "
@@ -318,6 +323,41 @@ def _prepare(program: Program, archive: Archive, cache: Path | None, name: str) 
     for fd in (image.fd, held):
         os.close(fd)
     return found
+
+
+def build_template(
+    runtime: PreparedRuntime,
+    name: str,
+    turns: Sequence[str],
+    limits: TurnLimits = _PREPARATION,
+    door: Door | None = None,
+) -> TemplateImage:
+    """Build a template while holding `making`, and cache it if possible.
+
+    Args:
+        runtime: What it is built with.
+        name: The name of its file.
+        turns: What is run in a new interpreter.
+        limits: The limits of each turn.
+        door: Answers what the turns ask the host.
+
+    Raises:
+        SandboxUnavailable: A turn failed.
+    """
+    machine = new_machine(runtime.program, runtime.library)
+    try:
+        for turn in turns:
+            prepare_machine(machine, turn, limits, door)
+        image = TemplateImage.of(machine.instance)
+    finally:
+        machine.close()
+    cache = runtime.cache
+    written = cache is not None and write_template(cache, name, image, {})
+    found = read_template(cache, name) if written else None
+    if found is None:
+        return image
+    os.close(image.fd)
+    return found.image
 
 
 def _without_a_name(data: bytes) -> int:

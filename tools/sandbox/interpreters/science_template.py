@@ -19,14 +19,14 @@ from typing import Final
 from ...base.event_log import get_logger
 from ..compiled.compiled_module import making
 from ..errors import SandboxError
-from ..guest.guest_code import ENTRY, GUEST_WORKSPACE
+from ..guest.guest_code import BEFORE, ENTRY
 from ..host.engine.engine import Trapped
 from ..host.engine.loaded_engine import EngineUnavailable
 from ..host.machine import TurnLimits
 from ..host.template import Template, TemplateImage
 from .prepared_guest import SCIENCE, SCIENCE_MODULES, template_name
-from .prepared_runtime import PreparedRuntime, new_machine, prepare_machine
-from .template_file import PreparedFile, read_template, write_template
+from .prepared_runtime import PreparedRuntime, build_template, new_machine
+from .template_file import read_template
 
 _WANTED: Final = (
     r"(?:^|;)[ \t]*(?:from[ \t]+|import[ \t]+(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*)"
@@ -40,12 +40,12 @@ _MADE_AT: Final = 2
 _LOWEST_PRIORITY: Final = 19
 _JOIN_SECONDS: Final = 5.0
 
-_IMPORTS: Final = """exec('''
+_IMPORTS: Final = f"""exec('''
 import sys
 
-vars(sys.modules['__main__'])['__before__'] = frozenset(sys.modules)
+vars(sys.modules['__main__'])[{BEFORE!r}] = frozenset(sys.modules)
 import numpy, pandas
-''', {'__name__': '__starter__'})"""
+''', {{'__name__': '__starter__'}})"""
 _REHEARSED: Final = """exec('''
 import io
 import numpy, pandas
@@ -80,22 +80,10 @@ import numpy.random
 
 names = vars(sys.modules['__main__'])
 start = names[{ENTRY!r}]
-added = {{name for name in frozenset(sys.modules) - names.pop('__before__') if '.' not in name}}
-
-def own_modules():
-    # A module of the workspace comes before one of the same name, as where that is not loaded yet.
-    for name in os.listdir({GUEST_WORKSPACE!r}):
-        own, dot, kind = name.partition('.')
-        if own in added and (
-            kind == 'py' if dot else os.path.exists(f'{GUEST_WORKSPACE}/{{name}}/__init__.py')
-        ):
-            yield own
+added = {{name for name in frozenset(sys.modules) - names.pop({BEFORE!r}) if '.' not in name}}
 
 def start_anew(*arguments):
-    for own in set(own_modules()):
-        for name in [*sys.modules]:
-            if name.partition('.')[0] == own:
-                del sys.modules[name]
+    start.__globals__['forget_own'](added)
     random.seed()
     # As much of the system's chance: without an argument it takes five times as long.
     numpy.random.seed([*os.urandom(32)])
@@ -104,7 +92,10 @@ def start_anew(*arguments):
 names[{ENTRY!r}] = start_anew
 ''', {{'__name__': '__starter__'}})"""
 
-_TURNS: Final = (_IMPORTS, _REHEARSED, _SEEDED)
+SCIENCE_TURNS: Final = (_IMPORTS, _REHEARSED)
+"""Import the modules in a new interpreter, and use them."""
+
+SCIENCE_LIMITS: Final = TurnLimits(fuel=1 << 50, output_bytes=1 << 12, seconds=600)
 
 _log = get_logger("agentforge.sandbox")
 
@@ -123,7 +114,9 @@ class ScienceTemplate:
         self._thread: threading.Thread | None = None
         self._leaving = threading.Event()
         self._template: Template | None = None
-        self._name: Final = template_name(SCIENCE, runtime.files.digests, _TURNS) or SCIENCE
+        self._name: Final = (
+            template_name(SCIENCE, runtime.files.digests, (*SCIENCE_TURNS, _SEEDED)) or SCIENCE
+        )
 
     def made(self) -> Template | None:
         """Return it if this or another process has built it, else None; never wait for a build."""
@@ -162,10 +155,9 @@ class ScienceTemplate:
                 if not locked:  # another process builds it: a later script looks again
                     self._thread = None
                     return
-                found = read_template(runtime.cache, self._name) or self._written()
-            if found is None:
-                return
-            template = Template(found.image)
+                found = read_template(runtime.cache, self._name)
+                image = self._built() if found is None else found.image
+            template = Template(image)
             # The first guest started from it verifies it; no execution should wait for that.
             new_machine(runtime.program, runtime.library, template).close()
         except (EngineUnavailable, OSError, SandboxError, Trapped) as error:
@@ -174,22 +166,10 @@ class ScienceTemplate:
             return
         self._template = template
 
-    def _written(self) -> PreparedFile | None:
-        """Build it and put it in the cache; return None if that is not possible."""
-        runtime = self._runtime
-        limits = TurnLimits(fuel=1 << 50, output_bytes=1 << 12, seconds=600, cancel=self._leaving)
-        machine = new_machine(runtime.program, runtime.library)
-        try:
-            for turn in (_IMPORTS, _REHEARSED, runtime.code.preparation(), _SEEDED):
-                prepare_machine(machine, turn, limits)
-            image = TemplateImage.of(machine.instance)
-        finally:
-            machine.close()
-        cache = runtime.cache
-        if cache is None or not write_template(cache, self._name, image, {}):
-            return None
-        os.close(image.fd)
-        return read_template(cache, self._name)
+    def _built(self) -> TemplateImage:
+        limits = SCIENCE_LIMITS._replace(cancel=self._leaving)
+        turns = (*SCIENCE_TURNS, self._runtime.code.preparation(), _SEEDED)
+        return build_template(self._runtime, self._name, turns, limits)
 
 
 def imports_science(source: str) -> bool:

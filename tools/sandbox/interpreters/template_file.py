@@ -13,11 +13,12 @@ import json
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from ...base.event_log import get_logger
+from ...base.files.filesystem import READ_FLAGS
 from ..compiled.private_cache import (
     is_checked,
     keep,
@@ -38,7 +39,10 @@ _MAX_MEMORY: Final = 1 << 32
 _BLOCK: Final = 1 << 20
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 
-_TEMPLATES: Final = r"[0-9a-f]+-(?:[0-9a-f]+-)?[a-z]+\.template(?:\.checked)?"
+_TEMPLATES: Final = r"[0-9a-f]+-(?:[0-9a-f]+-)?[a-z]+(?:-[a-z]+)?\.template(?:\.checked)?"
+_UNNEEDED: Final = r"[0-9a-f]+-(?:[0-9a-f]+-)?(?:plain|science)\.template(?:\.checked)?"
+"""The files of templates, and those of templates that no snapshot is ever continued from."""
+
 _UNUSED_SECONDS: Final = 90 * 86400.0
 """Age since the last use at which templates of other releases are removed, in seconds."""
 
@@ -101,8 +105,40 @@ def write_template(
         if fd is None:
             return False
         note_checked(cache, name, fd, digest.hexdigest())
-    remove_unused(cache, re.compile(_TEMPLATES), unused_s=_UNUSED_SECONDS)
+    remove_unused(cache, re.compile(_UNNEEDED), unused_s=_UNUSED_SECONDS)
     return True
+
+
+def remove_unused_templates(cache: Path, needed: Collection[str]) -> None:
+    """Remove the templates that nothing has started from for long, while holding `making`.
+
+    Args:
+        cache: The cache directory.
+        needed: The digests of the memories that snapshots continue from; they stay.
+    """
+    spared = [name for name, digest in template_digests(cache) if digest in needed]
+    spared += [f"{name}.checked" for name in spared]
+    remove_unused(cache, re.compile(_TEMPLATES), unused_s=_UNUSED_SECONDS, spared=spared)
+
+
+def template_digests(cache: Path | None) -> list[tuple[str, str]]:
+    """Return each template file of the cache, with the digest that it says its memory has."""
+    try:
+        names = [] if cache is None else sorted(os.listdir(cache))
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        if cache is None or not re.fullmatch(_TEMPLATES, name) or name.endswith(".checked"):
+            continue
+        try:
+            # A file that is only looked at does not count as used.
+            fd = os.open(cache / name, READ_FLAGS | os.O_NOATIME)
+            with open(fd, "rb", buffering=0):
+                found.append((name, _read(fd)[0].image.digest()))
+        except (OSError, ValueError, TypeError, KeyError):  # it is none of this form
+            continue
+    return found
 
 
 def read_template(cache: Path | None, name: str, *, unread: bool = True) -> PreparedFile | None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from ..host.engine.clock import TurnClock
 from ..host.files.memory_files import MemoryTree
 from ..host.machine import GuestMachine
+from ..host.memory_state import ForkTemplate, changed, content, give, origin_of
 from ..host.template import Template
-from .descriptor_state import DescriptorCapture, DescriptorsState, nodes_in_memory, reopen
+from .descriptor_state import DescriptorCapture, DescriptorsState, reopen
 from .errors import SnapshotRefused
 from .tree_state import TreeCapture, TreeState, fill
 
@@ -62,9 +63,18 @@ def capture(
     Raises:
         SnapshotRefused: An open file without a name cannot be read.
     """
-    ranges = tuple(template.changed(machine.instance))
-    memory, descriptors = machine.instance.memory, machine.guest.descriptors
-    tree = TreeCapture(temporary, nodes_in_memory(descriptors))
+    ranges = tuple(changed(template, machine.instance))
+    return _state_of(machine, template, temporary, wall_ns())._replace(
+        ranges=ranges, pages=content(machine.instance, ranges)
+    )
+
+
+def _state_of(
+    machine: GuestMachine, template: Template, temporary: MemoryTree, wall_ns: int
+) -> MachineState:
+    """Return all of a machine's state but its memory."""
+    descriptors = machine.guest.descriptors
+    tree = TreeCapture(temporary)
     try:
         opened = DescriptorCapture(machine.reached, tree).state_of(descriptors)
     except OSError as error:
@@ -73,14 +83,14 @@ def capture(
             "close it in the program, or look after the disk",
         ) from error
     return MachineState(
-        template=template.digest,
-        memory_size=memory.known,
-        ranges=ranges,
-        pages=b"".join(memory.view(at, length) for at, length in ranges),
+        template=origin_of(template).digest,
+        memory_size=machine.memory_bytes,
+        ranges=(),
+        pages=b"",
         descriptors=opened,
         temporary=tree.state(),
         monotonic_ns=machine.guest.monotonic_ns(),
-        wall_ns=wall_ns(),
+        wall_ns=wall_ns,
     )
 
 
@@ -114,16 +124,67 @@ def restore(
         Trapped: The machine may not have that much memory.
         OSError: The system refused; close the machine.
     """
-    if state.template != template.digest:
+    if state.template != origin_of(template).digest:
         raise SnapshotRefused(
             "it belongs to another prepared interpreter",
             "restore it with the release and interpreter that saved it",
         )
-    if not template.give(machine.instance, state.memory_size, state.ranges, state.pages):
+    if not give(template, machine.instance, state.memory_size, state.ranges, state.pages):
         raise SnapshotRefused("the interpreter's memory has grown", "open another interpreter")
+    _go_on(state, machine, temporary, wall_ns(), same_files=same_files)
+
+
+def _go_on(
+    state: MachineState,
+    machine: GuestMachine,
+    temporary: MemoryTree,
+    wall_ns: int,
+    *,
+    same_files: bool,
+) -> None:
+    """Give a machine all of a state but its memory."""
     machine.instance.clock = TurnClock(None)  # the last turn's deadline does not count here
     guest = machine.guest
-    guest.go_on_at(state.monotonic_ns + max(0, wall_ns() - state.wall_ns))
+    guest.go_on_at(state.monotonic_ns + max(0, wall_ns - state.wall_ns))
     guest.descriptors.close_counted()
     nodes = fill(temporary, state.temporary)
     reopen(guest.descriptors, state.descriptors, machine.reached, nodes, same_files=same_files)
+
+
+class ForkImage(NamedTuple):
+    """What copies of a machine begin with.
+
+    Attributes:
+        template: Its memory, mapped copy-on-write by the copies.
+        state: The rest of its state.
+    """
+
+    template: Template
+    state: MachineState
+
+    @classmethod
+    def of(
+        cls,
+        machine: GuestMachine,
+        *,
+        template: Template,
+        temporary: MemoryTree,
+        wall_ns: Callable[[], int] = time.time_ns,
+    ) -> Self:
+        """Copy a machine's state; as `capture`, but for many copies."""
+        state = _state_of(machine, template, temporary, wall_ns())
+        return cls(ForkTemplate.of(machine.instance, template), state)
+
+    def begin(
+        self,
+        machine: GuestMachine,
+        *,
+        temporary: MemoryTree,
+        same_files: bool = True,
+        wall_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Make a new machine, which began with `template` and is mounted, the copy.
+
+        Its chance is the original's, until the program is told to draw another.
+        """
+        _go_on(self.state, machine, temporary, wall_ns(), same_files=same_files)

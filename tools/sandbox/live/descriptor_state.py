@@ -93,15 +93,6 @@ class DescriptorsState(NamedTuple):
     following: int
 
 
-def nodes_in_memory(descriptors: Descriptors) -> list[MemoryNode]:
-    """Return the nodes of a writable tree in memory that descriptors refer to."""
-    return [
-        each.node
-        for each in descriptors.opened().values()
-        if each.counted and isinstance(each.node, MemoryFile | MemoryDirectory)
-    ]
-
-
 class DescriptorCapture:
     """Takes the state of descriptors.
 

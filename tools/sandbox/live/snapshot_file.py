@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...base.files import AtomicFileWriter, OsFileSystem, read_regular_file
+from ..host.memory_state import origin_of
 from .capture import MachineState
 from .description import (
     MOST_DESCRIPTION,
@@ -149,7 +150,7 @@ class Snapshot:
             template=found.template,
             memory_size=found.memory_size,
             ranges=found.ranges,
-            pages=unpack(packed, found.page_bytes, template.same(found.ranges)),
+            pages=unpack(packed, found.page_bytes, template.content(found.ranges)),
             descriptors=descriptors,
             temporary=temporary,
             monotonic_ns=found.monotonic_ns,
@@ -212,7 +213,7 @@ def snapshot_of(
     ).encoded()
     if len(description) > MOST_DESCRIPTION:
         raise _exceeds("bytes in its description", len(description), MOST_DESCRIPTION)
-    pages = pack(state.pages, template.same(state.ranges))
+    pages = pack(state.pages, origin_of(template).content(state.ranges))
     files = pack(b"".join((index, *contents)))
     head = _HEAD.pack(MAGIC, FORM, len(description), len(pages), len(files), bytes(32))[:-32]
     rest = b"".join((description, pages, files))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ..host.files.files import NodeKind
@@ -61,11 +60,10 @@ class TreeCapture:
     """Collects the state of a tree.
 
     Args:
-        tree: The tree.
-        open_nodes: Nodes that descriptors refer to, which may have no name.
+        tree: The tree; nodes without a name are added by `index_of`.
     """
 
-    def __init__(self, tree: MemoryTree, open_nodes: Iterable[MemoryNode] = ()) -> None:
+    def __init__(self, tree: MemoryTree) -> None:
         self._tree = tree
         self._nodes: list[NodeState] = []
         self._names: list[NameState] = []
@@ -78,8 +76,6 @@ class TreeCapture:
                 self._names.append(NameState(self.index_of(directory), name, self.index_of(node)))
                 if isinstance(node, MemoryDirectory):
                     here.append(node)
-        for node in open_nodes:
-            self.index_of(node)
 
     def index_of(self, node: MemoryNode) -> int:
         """Return a node's index; a new one is added."""

@@ -56,9 +56,9 @@ class Upkeep:
 
     # ---------------------------------------------------------- work
 
-    def begin_turn(self) -> None:
-        """Start counting for another turn."""
-        self._steps = self.file_calls = 0
+    def begin_turn(self, file_calls: int = 0) -> None:
+        """Start counting for another turn, from the calls that count as made before it."""
+        self._steps, self.file_calls = 0, file_calls
 
     def count_file_call(self, count: int = 1) -> None:
         """Count a call that makes the host look up a name, or comparable work.

@@ -1,0 +1,186 @@
+"""An interpreter whose program survives its machine: after each good turn it takes a way back.
+
+A turn that ends badly is undone: the next one starts from the last way back, in a new machine. So
+the interpreter does not end before it is closed; when idle, it gives up its machine only.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ...base.errors import AgentForgeError
+from ...base.event_log import get_logger
+from ..guest.live_code import RESEED, RESUME
+from ..host.files.memory_files import MemoryTree
+from ..host.machine import GuestMachine, TurnLimits, TurnOutcome
+from ..live.capture import capture, restore
+from ..live.durable_state import DurableState, WayBack
+from ..live.errors import SnapshotRefused
+from ..live.live_door import LiveDoor
+from ..live.progress import Progress
+from ..request import Request
+from .guest_interpreter import GuestInterpreter, provided
+from .interpreter_class import GuestServices, InterpreterClass
+from .live_template import live_template
+from .prepared_runtime import prepare_machine, prepared_runtime
+from .program_codec import RuntimeCodec
+from .science_template import imports_science
+
+if TYPE_CHECKING:
+    from ..host.files.upkeep import Upkeep
+    from ..workspaces.quota import Room
+
+
+_log = get_logger("agentforge.sandbox")
+
+
+class DurableInterpreter(GuestInterpreter):
+    """Runs the turns of a durable program, each from the way back that the last good one left."""
+
+    def __init__(self, kind: InterpreterClass, state: DurableState, **options: Any) -> None:
+        """Remember the program; the first turn opens a machine."""
+        self._state = state
+        self._live_door: LiveDoor | None = None
+        self._before = Progress()
+        super().__init__(kind, **options)
+
+    def check(self, request: Request) -> None:
+        """Check that a request fits the program, and that no other sandbox runs it.
+
+        Raises:
+            SandboxError: As by `DurableState.begin`; nothing ran.
+        """
+        if request.is_metered and not self.metered:
+            self._end("metered")
+            with provided():
+                self._prepared = prepared_runtime(self.kind.cache, metered=True)
+        self._state.begin(request, self._codec)
+
+    @property
+    def _codec(self) -> RuntimeCodec:
+        return RuntimeCodec(self._prepared, self._state.policy)
+
+    def run(self, request: Request, services: GuestServices, stop: threading.Event) -> TurnOutcome:
+        """Run a turn of the checked request; undo it if it ends badly.
+
+        Raises:
+            SandboxUnavailable: The host cannot run it, or it was closed.
+            SnapshotRefused: The program cannot be restored, or its snapshot exceeds a limit.
+            WriteError: The program waits, and cannot be written to its directory.
+        """
+        with self.in_use:
+            progress = self._state.way_back.progress
+            is_new = request.answers is None
+            self._before = progress.begun(request.fuel) if is_new else progress
+            if self._machine is None and self.ended is None:
+                self._leave_workspace()
+                self._open_for(request.script.source)
+            try:
+                outcome = self._settled(super().run(request, services, stop))
+            finally:
+                self._state.rest()
+            if self.suspended is not None:
+                self._state.save(self._codec)
+            return self._before.own_part(outcome, services.output_bytes)
+
+    def _settled(self, outcome: TurnOutcome) -> TurnOutcome:
+        """Take a way back from a turn that ended well, or undo it."""
+        door, machine = self._live_door, self._machine
+        if door is not None and door.fault is not None and outcome.stopped is None:
+            outcome = outcome._replace(
+                exit_code=None, stopped=f"what the program waits for is unclear: {door.fault}"
+            )
+        self.turn_lost = outcome.stopped or ("it ended its interpreter" if outcome.ended else None)
+        if self.turn_lost is None and machine is not None and door is not None:
+            assert self._temporary is not None  # noqa: S101 (it was served)
+            try:
+                state = capture(machine, template=self._begun_with, temporary=self._temporary)
+                self._state.advance(WayBack(state, self._before.after(outcome, door.suspension)))
+            except SnapshotRefused as error:
+                self.turn_lost = error.reason
+                outcome = outcome._replace(exit_code=None, stopped=error.reason)
+        if self.turn_lost is not None:
+            self._end("undone")
+        self.suspended = self._state.way_back.progress.suspension
+        return outcome if self.suspended is None else outcome._replace(exit_code=None)
+
+    # ---------------------------------------------------------- the machine
+
+    def _open(self) -> None:
+        """Wait for the first turn, which decides on the template."""
+
+    def _open_for(self, source: str) -> None:
+        state = self._state.way_back.machine
+        if state is None:
+            self._begun_with = live_template(self._prepared, science=imports_science(source))
+            super()._open()
+        else:
+            self._begun_with = self._codec.template(state.template)
+            with provided():
+                self._machine = self._new_machine()
+        self._is_restored = state is None
+
+    def close(self) -> None:
+        """End it, and write the program to its directory.
+
+        Raises:
+            WriteError: It is not there as it is; the former snapshot is.
+        """
+        super().close()
+        self._state.save(self._codec)
+
+    def _end(self, reason: str) -> None:
+        super()._end(reason)
+        if reason != "closed":
+            self.ended = None
+        if reason != "idle":
+            return
+        self._leave_workspace()
+        self._timer = None
+        try:
+            self._state.save(self._codec)
+        except AgentForgeError as error:
+            _log.warning("program.not_saved", error=type(error).__name__)
+
+    def _serve(self, machine: GuestMachine, services: GuestServices) -> None:
+        super()._serve(machine, services)
+        state, temporary = self._state.way_back.machine, self._temporary
+        if state is None or temporary is None or self._is_restored:
+            return
+        try:
+            restore(
+                state,
+                machine,
+                template=self._begun_with,
+                temporary=temporary,
+                same_files=self._state.way_back.same_files,
+            )
+            if self._before.is_fork:
+                prepare_machine(machine, f"\0{RESEED}")
+        except BaseException:
+            self._end("error")
+            raise
+        self._is_restored = True
+
+    def _emptied(self, room: Room, upkeep: Upkeep) -> MemoryTree:
+        """Return the tree of `/tmp`, which is a part of the program."""
+        if self._temporary is None:
+            return super()._emptied(room, upkeep)
+        self._temporary.serve_again(room)
+        return self._temporary
+
+    # ---------------------------------------------------------- a turn
+
+    def _code_of_turn(self, request: Request) -> str:
+        if request.answers is None:
+            return request.script.message()
+        return f"\0{RESUME}\0{json.dumps({'answers': request.answers})}"
+
+    def _limits(self, request: Request, output_bytes: int, stop: threading.Event) -> TurnLimits:
+        return self._before.limits(request.deadline_s, output_bytes, stop)
+
+    def _door(self, request: Request, stop: threading.Event) -> LiveDoor:
+        self._live_door = LiveDoor(super()._door(request, stop), request.deadline_s, stop)
+        return self._live_door

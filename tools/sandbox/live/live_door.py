@@ -1,0 +1,116 @@
+"""Answers a durable program's requests: what it waits for is noted, the rest goes to the tools."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final, Protocol
+
+from ..guest.tool_frames import (
+    MAX_REQUEST_BYTES,
+    BadRequest,
+    decoded_request,
+    encoded_failure,
+    encoded_list,
+    encoded_value,
+    quoted,
+    request_id,
+)
+from ..host.preview1.guest import Door
+from ..result_parts import Suspension, ToolCallRecord
+from .requests import decode_suspension
+
+_SUSPENDED: Final = b'"suspended"'
+_OWN: Final = (_SUSPENDED, b'"request"')
+"""One of them is in every frame that is not for the tools."""
+
+
+class Tools(Door, Protocol):
+    """Answers the calls of a turn, and lists them."""
+
+    @property
+    def calls(self) -> tuple[ToolCallRecord, ...]:
+        """The calls, in order."""
+
+    def close(self) -> None:
+        """End the turn."""
+
+
+class LiveDoor:
+    """Answers the requests of one turn.
+
+    Args:
+        tools: Answers calls of host functions, or None without any.
+        deadline_s: How long the turn may take.
+        cancel: Ends the turn early once set.
+
+    Attributes:
+        suspension: What the program waits for, as it said last in this turn; or None.
+        fault: Why what it said cannot be understood, or None.
+    """
+
+    def __init__(self, tools: Tools | None, deadline_s: float, cancel: threading.Event) -> None:
+        self._tools = tools
+        self._until = time.monotonic() + deadline_s
+        self._cancel = cancel
+        self.suspension: Suspension | None = None
+        self.fault: str | None = None
+
+    @property
+    def calls(self) -> tuple[ToolCallRecord, ...]:
+        """The calls of host functions, in order."""
+        return () if self._tools is None else self._tools.calls
+
+    def close(self) -> None:
+        """End the turn; ask calls that still run to end."""
+        if self._tools is not None:
+            self._tools.close()
+
+    def admit(self, length: int) -> bytes | None:
+        """Return an answer that refuses a request by its length; None to accept it."""
+        if length <= MAX_REQUEST_BYTES:
+            return None
+        if self._tools is not None:
+            return self._tools.admit(length)
+        text = f"a request may have {MAX_REQUEST_BYTES} bytes, not {length}"
+        return encoded_failure(None, "too_large", text)
+
+    def __call__(self, request: bytes) -> bytes:
+        """Answer an admitted request."""
+        if self._tools is None or any(mark in request for mark in _OWN):
+            answer = self._own_answer(request)
+            if answer is not None:
+                return answer
+        tools = self._tools
+        assert tools is not None  # noqa: S101 (else the answer is its own)
+        return tools.admit(len(request)) or tools(request)
+
+    def _own_answer(self, request: bytes) -> bytes | None:
+        """Answer a request that is not for the tools; None if it is."""
+        number = None
+        try:
+            said = decoded_request(request, self._look)
+            number = request_id(said)
+            if said.get("op") == "suspended":
+                self.suspension = self.fault = None
+                self.suspension = decode_suspension(said)
+                return encoded_value(number, None)
+        except BadRequest as error:
+            if _SUSPENDED in request:
+                self.fault = str(error)
+            return encoded_failure(number, "protocol", str(error))
+        match said.get("op"):
+            case "request" if said.get("kind") == "checkpoint":
+                return encoded_value(number, None)
+            case "request":
+                text = "a plain function cannot wait for an answer here; await it in a coroutine"
+                return encoded_failure(number, "not_now", text)
+            case op if self._tools is None:
+                text = f"no host function serves {quoted(op)}"
+                failed = encoded_failure(number, "unknown_tool", text)
+                return encoded_list(number, []) if op == "list" else failed
+        return None
+
+    def _look(self) -> None:
+        if self._cancel.is_set() or time.monotonic() >= self._until:
+            raise BadRequest("the turn is about to end")
