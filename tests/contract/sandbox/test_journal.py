@@ -13,8 +13,9 @@ import pytest
 
 from agentforge_sessions.sandbox.host.machine import SUSPENDED
 from agentforge_sessions.sandbox.live.errors import TurnDiverged, TurnJournalDamaged
-from agentforge_sessions.sandbox.live.journal import INPUT_REQUEST, LiveJournal, Op
-from agentforge_sessions.sandbox.live.journal_file import JournalFile
+from agentforge_sessions.sandbox.live.journal.journal_file import JournalFile
+from agentforge_sessions.sandbox.live.journal.live_journal import INPUT_REQUEST, LiveJournal
+from agentforge_sessions.sandbox.live.journal.ops import Op
 from tests.support.journaled import LIMITS, CountedCalls, Killed, Sink, run
 from tests.support.soak import SOAKING
 from tests.support.trees import tree_of
@@ -163,7 +164,7 @@ def test_a_process_that_is_killed_goes_on_from_its_journal_in_another(
         program = (
             "import os, sys\n"
             "from pathlib import Path\n"
-            "from agentforge_sessions.sandbox.live.journal_file import JournalFile\n"
+            "from agentforge_sessions.sandbox.live.journal.journal_file import JournalFile\n"
             "from tests.contract.sandbox.test_journal import EFFECTS\n"
             "from tests.support.journaled import CountedCalls, Killed, Sink, run\n"
             "class Deadly(CountedCalls):\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Final, Self
 
-from ..host.files.files import refusal
+from ...host.files.files import refusal
 from .notes import NoteReader, NoteWriter
 
 _LONGEST_NAME: Final = 255

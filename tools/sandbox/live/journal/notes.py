@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from .errors import TurnJournalDamaged
+from ..errors import TurnJournalDamaged
 
 MOST_BYTES: Final = 64 << 20
 """The most bytes of one value, as one call transfers at most that many."""

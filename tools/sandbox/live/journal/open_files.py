@@ -14,12 +14,12 @@ import stat
 from contextlib import ExitStack, suppress
 from typing import Final, Self
 
-from ...base.files.linux_calls import memory_file
-from ..guest_paths import is_hidden
-from ..host.engine import native
-from ..host.files.files import refusal
-from ..host.files.quota import moved_path
-from ..host.files.system_calls import SystemCalls
+from ....base.files.linux_calls import memory_file
+from ...guest_paths import is_hidden
+from ...host.engine import native
+from ...host.files.files import refusal
+from ...host.files.quota import moved_path
+from ...host.files.system_calls import SystemCalls
 from .notes import NoteReader, NoteWriter
 
 ONLY_ONCE: Final = os.O_CREAT | os.O_EXCL | os.O_TRUNC

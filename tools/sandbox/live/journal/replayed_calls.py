@@ -16,33 +16,22 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from ..host.engine import native
-from ..host.files.files import Buffers
-from ..host.files.system_calls import LINUX, SystemCalls
-from .answers import NotedEntry, get_names, get_nothing, put_names, put_nothing, raise_noted
-from .errors import TurnJournalDamaged
-from .journal import EffectState, LiveJournal, Op
+from ...host.engine import native
+from ...host.files.files import Buffers
+from ...host.files.system_calls import LINUX, SystemCalls
+from ..errors import TurnJournalDamaged
+from .answers import NotedEntry, get_names, put_names, put_nothing, raise_noted
+from .live_journal import LiveJournal
+from .note_log import nothing
+from .noted_calls import NotedCalls
 from .notes import NoteReader, NoteWriter
-from .open_files import ONLY_ONCE, OpenFile, OpenFiles, RemovedContent
+from .open_files import ONLY_ONCE, OpenFile, RemovedContent
+from .ops import Op
 
 _T = TypeVar("_T")
 
 _QUOTAS: Final = ("workspace_bytes", "workspace_files")
 _STAND_IN: Final = "/dev/null"
-
-
-def _nothing() -> None:
-    """Do nothing, or know nothing."""
-
-
-def _made_once(call: Callable[[], _T], done: int, again: Callable[[], _T]) -> _T:
-    """Make a call that may have been made before."""
-    try:
-        return call()
-    except OSError as error:
-        if error.errno != done:
-            raise
-        return again()
 
 
 def _checksum(buffers: Buffers) -> int:
@@ -52,7 +41,7 @@ def _checksum(buffers: Buffers) -> int:
     return found
 
 
-class ReplayedCalls(SystemCalls):
+class ReplayedCalls(NotedCalls, SystemCalls):
     """System calls that go through a journal while there is one.
 
     Args:
@@ -62,9 +51,7 @@ class ReplayedCalls(SystemCalls):
     """
 
     def __init__(self, real: SystemCalls = LINUX, *, moved: bool = False) -> None:
-        self._real = real
-        self._files = OpenFiles(real, moved=moved)
-        self._journal: LiveJournal | None = None
+        super().__init__(real, moved=moved)
         self._recounts = False
 
     @property
@@ -347,112 +334,8 @@ class ReplayedCalls(SystemCalls):
         call: Callable[[], None],
         done: int,
         *,
-        before: Callable[[], RemovedContent | None] = _nothing,
+        before: Callable[[], RemovedContent | None] = nothing,
     ) -> None:
         """Change a name; the second time, an errno says that it is done."""
         said = (self._files.number(directory), zlib.crc32(path))
         self._do(op, directory, said, call, done=done, before=before)
-
-    # ---------------------------------------------------------- the journal
-
-    def _ask(
-        self,
-        op: Op,
-        fd: int | None,
-        said: tuple[int, ...],
-        call: Callable[[], _T],
-        put: Callable[[NoteWriter, _T], object] = put_nothing,
-        get: Callable[[NoteReader], _T] = get_nothing,
-    ) -> _T:
-        """Make a call that changes nothing, or answer it from the journal."""
-        journal = self._journal
-        if journal is None:
-            return call()
-        reader = journal.take(op, *said)
-        if reader is not None:
-            raise_noted(reader)
-            return get(reader)
-        return self._made(journal, op, fd, call, put)
-
-    def _repeat(
-        self,
-        op: Op,
-        fd: int,
-        said: tuple[int, ...],
-        call: Callable[[], _T],
-        put: Callable[[NoteWriter, _T], object] = put_nothing,
-        get: Callable[[NoteReader], _T] = get_nothing,
-    ) -> _T:
-        """Make a change that may be made twice, or answer it from the journal."""
-        journal = self._journal
-        if journal is None:
-            return call()
-        reader = journal.repeat(op, *said)
-        if reader is None:
-            return self._made(journal, op, fd, call, put)
-        raise_noted(reader)
-        opened = self._files.get(fd)
-        if opened is not None and opened.is_apart:
-            call()
-        return get(reader)
-
-    def _do(
-        self,
-        op: Op,
-        fd: int,
-        said: tuple[int, ...],
-        call: Callable[[], _T],
-        put: Callable[[NoteWriter, _T], object] = put_nothing,
-        get: Callable[[NoteReader], _T] = get_nothing,
-        *,
-        done: int = 0,
-        again: Callable[[], Any] = _nothing,
-        before: Callable[[], RemovedContent | None] = _nothing,
-    ) -> _T:
-        """Make a call that changes something, or answer it from the journal.
-
-        Args:
-            op: What it is.
-            fd: The descriptor that it is made on.
-            said: Its arguments.
-            call: Makes it.
-            put: Notes what it returns.
-            get: Reads that again.
-            done: The errno that says that it was made already, if that may be.
-            again: Completes it then.
-            before: Returns what has to be known of before it.
-        """
-        journal = self._journal
-        if journal is None:
-            return call()
-        state = journal.begin(
-            op,
-            *said,
-            before=lambda writer: RemovedContent.put(writer, before()),
-            was=self._files.read_content,
-        )
-        if state is EffectState.NOTED:
-            raise_noted(journal.reader)
-            return get(journal.reader)
-        if state is EffectState.PERHAPS and done:
-            call = partial(_made_once, call, done, again)
-        return self._made(journal, op, fd, call, put)
-
-    def _made(
-        self,
-        journal: LiveJournal,
-        op: Op,
-        fd: int | None,
-        call: Callable[[], _T],
-        put: Callable[[NoteWriter, _T], object],
-    ) -> _T:
-        try:
-            self._files.require(fd)
-            found = call()
-        except OSError as error:
-            journal.note(op).number(error.errno or errno.EIO)
-            raise
-        writer = journal.note(op)
-        writer.number(0)
-        put(writer, found)
-        return found
