@@ -39,6 +39,7 @@ from agentforge_sessions.prune import (
     prune,
 )
 from agentforge_sessions.sandbox import SandboxTarget, WorkspaceError, create_session_sandbox
+from agentforge_sessions.sandbox.live.snapshot_file import Snapshot
 from agentforge_sessions.sandbox.workspaces.workspace_lock import claim
 from tests.crash import _guest_tasks, _question_tasks, _story, _told_tasks
 
@@ -99,6 +100,16 @@ def one_operation(
         store.save(session)
     else:
         assert store.delete(_story.VICTIM)
+    tell(calls=fs.calls)
+
+
+def save_snapshot(
+    tell: Tell, *, place: str, source: str, last: int | None, moment: str = "before"
+) -> None:
+    """Save a program's snapshot and die at one of the system calls."""
+    fs = DyingFileSystem(last, moment)
+    snapshot = Snapshot(Path(source).read_bytes())
+    snapshot.save(Path(place), fs=fs)  # type: ignore[arg-type]
     tell(calls=fs.calls)
 
 
@@ -420,6 +431,7 @@ TASKS: dict[str, Callable[..., None]] = (
             manage_sessions,
             clean_up_until_stopped,
             change_and_tell,
+            save_snapshot,
         )
     }
 )

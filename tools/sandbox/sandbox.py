@@ -285,7 +285,6 @@ class Sandbox:
         *,
         policy: ExecutionPolicy | None = None,
         logger: SandboxLogger | EventLogger | None = None,
-        same_files: bool = True,
         **options: Unpack[SandboxOptions],
     ) -> Sandbox:
         """Create a durable sandbox that goes on from a snapshot; nothing runs yet.
@@ -295,11 +294,10 @@ class Sandbox:
 
         Args:
             snapshot: What `snapshot()` returned, or `Snapshot(data)`.
-            workspace: The workspace, with its files as they were; files that were open and are
-                there no longer answer ESTALE.
+            workspace: The workspace, or a copy of it; files that were open and are no longer what
+                they were answer ESTALE.
             policy: Limits and environment; the default policy if None.
             logger: Logs the events of executions; the library's own log if None.
-            same_files: Whether the files are the very ones; False if they are copies.
             options: As for `create_sandbox`.
 
         Raises:
@@ -310,7 +308,7 @@ class Sandbox:
         settings = checked_settings(RuntimeType.PYTHON, **given)
         policy = policy or ExecutionPolicy()
         path = ensure_workspace(Path(workspace))
-        program = _durable(path, policy, settings, snapshot, same_files=same_files)
+        program = _durable(path, policy, settings, snapshot)
         return Sandbox(path, policy, settings, logger=logger, program=program)
 
     def _program(self, method: str) -> DurableState:
@@ -463,8 +461,6 @@ def _durable(
     policy: ExecutionPolicy,
     settings: SandboxSettings,
     start: Snapshot | None = None,
-    *,
-    same_files: bool = True,
 ) -> DurableState | None:
     """Return the program of a durable sandbox.
 
@@ -481,7 +477,7 @@ def _durable(
     hidden = workspace / PROGRAM_NAME
     if directory is not None and directory != hidden and directory.is_relative_to(workspace):
         raise InvalidPolicy(["durable must name a directory outside the workspace"])
-    return DurableState(policy, directory, start, same_files=same_files)
+    return DurableState(policy, directory, start)
 
 
 def _executor(

@@ -337,7 +337,7 @@ def test_a_snapshot_goes_on_in_another_workspace_with_copies_of_the_files(
     )
     snapshot = Snapshot(bytes(first.snapshot()))
     shutil.copytree(first.workspace, tmp_path / "copy")
-    with Sandbox.restore(snapshot, tmp_path / "copy", same_files=False) as again:
+    with Sandbox.restore(snapshot, tmp_path / "copy") as again:
         assert again.suspended == first.suspended
         assert again.resume({request.id: "yes"}).stdout == "yes 3\n"
         assert again.execute("file.close()").success

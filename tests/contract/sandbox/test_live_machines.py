@@ -238,34 +238,56 @@ def test_a_file_that_has_grown_meanwhile_is_the_same(new: NewMachine) -> None:
     assert second.run("file.write('3'); file.seek(0); print(file.read())") == "123\n"
 
 
-def test_files_of_a_copied_workspace_are_known_by_their_sizes(
+def test_files_of_a_copied_workspace_are_known_by_their_content(
     new: NewMachine, tmp_path: Path
 ) -> None:
     first = new()
     first.run(
-        "import os; one, two = open('one', 'w+'), open('two', 'w+')\n"
-        "for each in (one, two): each.write('mine'); each.flush()\n"
-        "here = os.open('.', os.O_RDONLY)"
+        "import os\n"
+        "opened = [open(name, 'a' if name == 'b' else 'w+') for name in 'abcd']\n"
+        "for each in opened: each.write(each.name * 300_000); each.flush()\n"
+        "os.mkdir('below'); here = os.open('below', os.O_RDONLY)"
     )
     state = first.capture()
     shutil.copytree(tmp_path / "w", tmp_path / "copy")
-    (tmp_path / "copy" / "two").write_text("longer")
+    with open(tmp_path / "copy" / "c", "r+") as changed:
+        changed.write("x")
+    with open(tmp_path / "copy" / "d", "a") as changed:
+        changed.write("x")
+    (tmp_path / "copy" / "below" / "x").write_text("123")
     code = (
-        "print(os.stat('one', dir_fd=here).st_size)\n"
-        "for each in (one, two):\n"
-        "    try: each.seek(0); print(each.read())\n"
+        "print(os.stat('x', dir_fd=here).st_size)\n"
+        "for each in opened:\n"
+        "    try: each.write('!'); each.flush(); print(os.stat(each.name).st_size)\n"
         "    except OSError as error: print(error.strerror)"
     )
     with machines(tmp_path / "copy") as there:
         copied = there()
-        copied.restore(state, same_files=False)
-        assert copied.run(code).splitlines() == ["4", "mine", "Stale file handle"]
-        strict = there()
-        strict.restore(state)
-        assert (
-            strict.run("try: os.stat('one', dir_fd=here)\nexcept OSError as e: print(e.errno)")
-            == "72\n"
-        )
+        copied.restore(loaded(saved(state)))
+        assert copied.run(code).splitlines() == [
+            "3",
+            "300001",
+            "300001",
+            *["Stale file handle"] * 2,
+        ]
+
+
+@pytest.mark.parametrize("mode", ["w", "a", "x", "r+", "w+"])
+def test_a_file_that_lost_the_name_it_was_opened_by_goes_on(new: NewMachine, mode: str) -> None:
+    first, second = new(), new()
+    first.run(
+        "import os\n"
+        + ("" if mode == "x" else "open('one', 'w').close(); open('two', 'w').close()\n")
+        + f"one, two = open('one', {mode!r}), open('two', {mode!r}); os.mkdir('below')\n"
+        "os.link('one', 'below/other')\n"
+        "for each in one, two: each.write('1'); each.flush(); os.unlink(each.name)"
+    )
+    second.restore(loaded(saved(first.capture())))
+    code = (
+        "for each in one, two: each.write('2'); each.flush()\n"
+        "print(open('below/other').read(), os.fstat(two.fileno()).st_size, os.listdir())"
+    )
+    assert second.run(code) == "12 2 ['below']\n"
 
 
 def test_a_file_without_a_name_is_carried_again_and_shared_by_its_handles(new: NewMachine) -> None:

@@ -29,7 +29,7 @@ from .program_codec import RuntimeCodec
 from .science_template import imports_science
 
 if TYPE_CHECKING:
-    from ..host.files.upkeep import Upkeep
+    from ..host.preview1.guest import Guest
     from ..workspaces.quota import Room
 
 
@@ -150,13 +150,7 @@ class DurableInterpreter(GuestInterpreter):
         if state is None or temporary is None or self._is_restored:
             return
         try:
-            restore(
-                state,
-                machine,
-                template=self._begun_with,
-                temporary=temporary,
-                same_files=self._state.way_back.same_files,
-            )
+            restore(state, machine, template=self._begun_with, temporary=temporary)
             if self._before.is_fork:
                 prepare_machine(machine, f"\0{RESEED}")
         except BaseException:
@@ -164,10 +158,10 @@ class DurableInterpreter(GuestInterpreter):
             raise
         self._is_restored = True
 
-    def _emptied(self, room: Room, upkeep: Upkeep) -> MemoryTree:
+    def _emptied(self, room: Room, guest: Guest) -> MemoryTree:
         """Return the tree of `/tmp`, which is a part of the program."""
         if self._temporary is None:
-            return super()._emptied(room, upkeep)
+            return super()._emptied(room, guest)
         self._temporary.serve_again(room)
         return self._temporary
 

@@ -100,7 +100,6 @@ def restore(
     *,
     template: Template,
     temporary: MemoryTree,
-    same_files: bool = True,
     wall_ns: Callable[[], int] = time.time_ns,
 ) -> None:
     """Give a machine a captured state; what it had open is closed.
@@ -114,8 +113,6 @@ def restore(
             whose last turn returned; mounted.
         template: The template.
         temporary: Its `/tmp`; what is there is removed.
-        same_files: Whether the workspace's files are the very ones; False after the workspace was
-            restored from a copy.
         wall_ns: Returns the time since 1970, in nanoseconds.
 
     Raises:
@@ -131,7 +128,7 @@ def restore(
         )
     if not give(template, machine.instance, state.memory_size, state.ranges, state.pages):
         raise SnapshotRefused("the interpreter's memory has grown", "open another interpreter")
-    _go_on(state, machine, temporary, wall_ns(), same_files=same_files)
+    _go_on(state, machine, temporary, wall_ns())
 
 
 def _go_on(
@@ -139,8 +136,6 @@ def _go_on(
     machine: GuestMachine,
     temporary: MemoryTree,
     wall_ns: int,
-    *,
-    same_files: bool,
 ) -> None:
     """Give a machine all of a state but its memory."""
     machine.instance.clock = TurnClock(None)  # the last turn's deadline does not count here
@@ -148,7 +143,7 @@ def _go_on(
     guest.go_on_at(state.monotonic_ns + max(0, wall_ns - state.wall_ns))
     guest.descriptors.close_counted()
     nodes = fill(temporary, state.temporary)
-    reopen(guest.descriptors, state.descriptors, machine.reached, nodes, same_files=same_files)
+    reopen(guest.descriptors, state.descriptors, machine.reached, nodes)
 
 
 class ForkImage(NamedTuple):
@@ -180,11 +175,10 @@ class ForkImage(NamedTuple):
         machine: GuestMachine,
         *,
         temporary: MemoryTree,
-        same_files: bool = True,
         wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Make a new machine, which began with `template` and is mounted, the copy.
 
         Its chance is the original's, until the program is told to draw another.
         """
-        _go_on(self.state, machine, temporary, wall_ns(), same_files=same_files)
+        _go_on(self.state, machine, temporary, wall_ns())

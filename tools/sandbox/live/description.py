@@ -8,7 +8,6 @@ overlap.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
@@ -35,6 +34,7 @@ _MOST_NAME: Final = 255
 _MORE_NUMBERS: Final = 64
 """How many more numbers of descriptors there may be than the guest may open: the preopened ones."""
 
+_SAMPLE: Final = re.compile(r"[0-9a-f]{16}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -165,7 +165,17 @@ def encode_index(descriptors: DescriptorsState, tree: TreeState) -> tuple[bytes,
 
 def _of_opened(each: OpenState) -> list[Any]:
     path = None if each.path is None else _text(each.path)
-    return [*each._replace(path=None)[:2], path, *each[3:-1], _length(each.listing)]
+    sample = None if each.sample is None else each.sample.hex()
+    return [
+        each.number,
+        each.kind,
+        path,
+        each.node,
+        each.size,
+        sample,
+        *each[6:-1],
+        _length(each.listing),
+    ]
 
 
 def _of_node(each: NodeState) -> list[Any]:
@@ -264,7 +274,7 @@ def _descriptors(
     most, files_end = limits.open_files + _MORE_NUMBERS, taken.at
     following = _whole(given["following"], "the next descriptor", FIRST_NUMBER + 1, most)
     opened = tuple(
-        _opened(_list(row, "a descriptor", 13, exactly=True), following, taken, tree)
+        _opened(_list(row, "a descriptor", 14, exactly=True), following, taken, tree)
         for row in _list(given["opened"], "its descriptors", limits.open_files)
     )
     preopened = tuple(
@@ -293,15 +303,16 @@ def _opened(row: list[Any], following: int, taken: _Content, tree: TreeState) ->
         kind=kind,
         path=path,
         node=node,
-        inode=_whole(row[4], "an inode", 0, _MOST_INODE),
-        size=_whole(row[5], "a size", 0, _MOST_POSITION),
-        position=_position(row[6]),
-        flags=_whole(row[7], "a descriptor's flags", 0, _MOST_FLAGS),
-        readable=_flag(row[8], "whether a descriptor is readable"),
-        writable=_flag(row[9], "whether a descriptor is writable"),
-        given_up=_whole(row[10], "given up rights", 0, rights.ALL),
-        given_up_below=_whole(row[11], "given up rights", 0, rights.ALL),
-        listing=None if row[12] is None else taken.take(row[12], "a listing"),
+        size=_whole(row[4], "a size", 0, _MOST_POSITION),
+        sample=None if row[5] is None else _sample(row[5]),
+        inode=_whole(row[6], "an inode", 0, _MOST_INODE),
+        position=_position(row[7]),
+        flags=_whole(row[8], "a descriptor's flags", 0, _MOST_FLAGS),
+        readable=_flag(row[9], "whether a descriptor is readable"),
+        writable=_flag(row[10], "whether a descriptor is writable"),
+        given_up=_whole(row[11], "given up rights", 0, rights.ALL),
+        given_up_below=_whole(row[12], "given up rights", 0, rights.ALL),
+        listing=None if row[13] is None else taken.take(row[13], "a listing"),
     )
 
 
@@ -367,6 +378,12 @@ def _list(value: object, what: str, most: int, *, exactly: bool = False) -> list
     return value
 
 
+def _sample(value: object) -> bytes:
+    if not isinstance(value, str) or not _SAMPLE.fullmatch(value):
+        raise SnapshotDamaged(f"a file's sample is {shown(value)}")
+    return bytes.fromhex(value)
+
+
 def _digest(value: object) -> str:
     if not isinstance(value, str) or not _DIGEST.fullmatch(value):
         raise SnapshotDamaged(f"a digest is {shown(value)}")
@@ -374,7 +391,7 @@ def _digest(value: object) -> str:
 
 
 def _text(path: bytes) -> str:
-    return os.fsdecode(path)
+    return path.decode("utf-8", "surrogateescape")
 
 
 def _path(value: object, what: str) -> bytes:

@@ -1,13 +1,17 @@
 """A guest's open descriptors as values, and opening them again.
 
 A file or directory with a name is opened again by its path from `/`, by the resolver that the guest
-itself uses, and is neither created nor truncated. If something else is there now, or nothing, the
-descriptor refers to a node that answers ESTALE. Files without a name are carried with their bytes.
-The standard streams are no part of it: each turn has its own.
+itself uses, and is neither created nor truncated. A file is what it was if it has the same inode,
+or if its size and a sample of its content are the same, as in a copy of the workspace. If something
+else is there now, or nothing, the descriptor refers to a node that answers ESTALE. Files without a
+name are carried with their bytes. The standard streams are no part of it: each turn has its own.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -28,6 +32,8 @@ from ..host.files.memory_nodes import MemoryNode, ReadOnlyFile
 from ..host.files.mount_points import MountPoints
 from .tree_state import TreeCapture
 
+_SAMPLED: Final = 1 << 16
+
 FIRST_NUMBER: Final = 3
 """The lowest number that is no standard stream's."""
 
@@ -40,8 +46,9 @@ class OpenState(NamedTuple):
         kind: What it refers to: a file or a directory.
         path: Where that is, from `/`; None if it has no name, or is stale.
         node: The index of a node in memory that it refers to; None without one.
-        inode: The inode of what is at the path.
-        size: Its size.
+        size: The size of what is at the path.
+        sample: A digest of the start and the end of a file there; None if they cannot be read.
+        inode: Its inode.
         position: The current offset.
         flags: The flags as the guest set them.
         readable: Whether it may be read from.
@@ -55,8 +62,9 @@ class OpenState(NamedTuple):
     kind: NodeKind
     path: bytes | None
     node: int | None
-    inode: int
     size: int
+    sample: bytes | None
+    inode: int
     position: int
     flags: int
     readable: bool
@@ -91,6 +99,16 @@ class DescriptorsState(NamedTuple):
     preopened: tuple[PreopenedState, ...]
     free: tuple[int, ...]
     following: int
+
+
+class _Place(NamedTuple):
+    """Where a descriptor's node is: the fields of `OpenState` from path to inode."""
+
+    path: bytes | None = None
+    node: int | None = None
+    size: int = 0
+    sample: bytes | None = None
+    inode: int = 0
 
 
 class DescriptorCapture:
@@ -129,14 +147,15 @@ class DescriptorCapture:
         return DescriptorsState(tuple(opened), tuple(preopened), free, following)
 
     def _state_of(self, number: int, found: Descriptor, listing: bytes | None) -> OpenState:
-        path, index, inode, size = self._where(found.node)
+        path, node, size, sample, inode = self._where(found.node)
         return OpenState(
             number=number,
             kind=found.node.kind,
             path=path,
-            node=index,
-            inode=inode,
+            node=node,
             size=size,
+            sample=sample,
+            inode=inode,
             position=found.position,
             flags=found.flags,
             readable=found.readable,
@@ -146,16 +165,20 @@ class DescriptorCapture:
             listing=listing,
         )
 
-    def _where(self, node: Node) -> tuple[bytes | None, int | None, int, int]:
-        """Return the path, the node in memory, the inode and the size."""
-        if isinstance(node, HostFile | HostDirectory):
-            seen, path = node.status(), node.path
+    def _where(self, node: Node) -> _Place:
+        """Return what of a descriptor's state depends on its node."""
+        if isinstance(node, HostDirectory):
+            return _Place(self._at(node.tree, node.path), inode=node.status().inode)
+        if isinstance(node, HostFile):
+            seen = node.status()
+            path = node.path if node.path is not None or seen.links == 0 else _name_of(node)
             if path is None:
-                return None, self._carried_file(node), 0, 0
-            return self._at(node.tree, path), None, seen.inode, seen.size
+                return _Place(node=self._carried_file(node))
+            return _Place(self._at(node.tree, path), None, seen.size, _sample(node), seen.inode)
         if isinstance(node, MemoryNode) and node.tree.is_writable:
-            return None, self._tree.index_of(node), 0, 0
-        return self._read_only(node), None, 0, node.length if isinstance(node, MemoryNode) else 0
+            return _Place(node=self._tree.index_of(node))
+        size = node.length if isinstance(node, MemoryNode) else 0
+        return _Place(self._read_only(node), size=size)
 
     def _read_only(self, node: Node) -> bytes | None:
         """Return the path of what the guest cannot change; None if it is stale already."""
@@ -165,20 +188,13 @@ class DescriptorCapture:
             return self._at(node.tree, node.path(b"").rstrip(b"/"))
         return self._library_file(node) if isinstance(node, ReadOnlyFile) else None
 
-    def _carried_file(self, node: Node) -> int:
+    def _carried_file(self, node: HostFile) -> int:
         """Return the index of a host's file without a name, carried with its bytes."""
-        assert isinstance(node, HostFile)  # noqa: S101 (a directory has a path)
-        key = node.key
-        if key not in self._carried:
-            content = bytearray(node.status().size)
-            done = 0
-            while done < len(content):
-                count = node.read([memoryview(content)[done:]], done)
-                if count == 0:
-                    break
-                done += count
-            self._carried[key] = self._tree.add_file(bytes(content[:done]))
-        return self._carried[key]
+        if node.key not in self._carried:
+            with node.reading() as fd:
+                content = _read(fd, 0, node.status().size)
+            self._carried[node.key] = self._tree.add_file(content)
+        return self._carried[node.key]
 
     def _at(self, tree: object, path: bytes) -> bytes | None:
         place = self._places.get(id(tree))
@@ -199,13 +215,44 @@ class DescriptorCapture:
         return None
 
 
+def _read(fd: int, at: int, size: int) -> bytes:
+    """Return this many bytes from a position; less if the file ends before."""
+    pieces = []
+    while size > 0 and (piece := os.pread(fd, size, at)):
+        pieces.append(piece)
+        at, size = at + len(piece), size - len(piece)
+    return b"".join(pieces)
+
+
+def _sample(node: HostFile) -> bytes | None:
+    """Return a digest of a file's start and end, so that its cost does not grow with the file."""
+    try:
+        with node.reading() as fd:
+            size = os.fstat(fd).st_size
+            end = max(_SAMPLED, size - _SAMPLED)
+            content = _read(fd, 0, _SAMPLED) + _read(fd, end, size - end)
+    except OSError:
+        return None  # then only the inode says what it was
+    return hashlib.blake2b(content, digest_size=8).digest()
+
+
+def _name_of(node: HostFile) -> bytes | None:
+    """Return another name of a file that lost the one it was opened by, or None."""
+    wanted = node.status()
+    for top, _, files, fd in os.fwalk(b".", dir_fd=node.tree.fd, follow_symlinks=False):
+        for name in files:
+            with contextlib.suppress(OSError):
+                seen = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if (seen.st_dev, seen.st_ino) == (wanted.device, wanted.inode):
+                    return (top + b"/" + name).removeprefix(b"./")
+    return None
+
+
 def reopen(
     descriptors: Descriptors,
     state: DescriptorsState,
     mounted: Mapping[bytes, Directory],
     nodes: Sequence[MemoryNode],
-    *,
-    same_files: bool,
 ) -> None:
     """Open the descriptors of a state again, after `close_counted`.
 
@@ -214,14 +261,12 @@ def reopen(
         state: What to open.
         mounted: The mounted directories, by path from `/`.
         nodes: The nodes in memory.
-        same_files: Whether the workspace's files are the very ones: then they are known by their
-            inodes, else by their sizes.
     """
     root = MountPoints(mounted)
     opened = {}
     for each in state.opened:
         made = Descriptor(
-            _node_of(each, root, nodes, same_files),
+            _node_of(each, root, nodes),
             readable=each.readable,
             writable=each.writable,
             flags=each.flags,
@@ -244,9 +289,7 @@ def _resume(made: Descriptor, state: OpenState | PreopenedState, table: Descript
         made.listing = DirectoryListing.of(state.listing, table.upkeep)
 
 
-def _node_of(
-    state: OpenState, root: MountPoints, nodes: Sequence[MemoryNode], same_files: bool
-) -> Node:
+def _node_of(state: OpenState, root: MountPoints, nodes: Sequence[MemoryNode]) -> Node:
     if state.node is not None:
         node = nodes[state.node]
         if isinstance(node, MemoryFile):
@@ -261,24 +304,24 @@ def _node_of(
     )
     try:
         found = root.open(state.path or b".", opening)
-        try:
-            if _is_what_it_was(found, state, same_files):
-                return found
-        except BaseException:
-            found.close()
-            raise
-        found.close()
     except OSError:
-        pass  # the guest gets ESTALE from the node
+        return stale
+    if _is_what_it_was(found, state):
+        return found
+    with contextlib.suppress(OSError):
+        found.close()
     return stale
 
 
-def _is_what_it_was(found: Node, state: OpenState, same_files: bool) -> bool:
-    seen = found.status()
-    if seen.kind is not state.kind:
+def _is_what_it_was(found: Node, state: OpenState) -> bool:
+    try:
+        seen = found.status()
+    except OSError:
         return False
-    if not isinstance(found, HostFile | HostDirectory):
-        return isinstance(found, MountPoints | MemoryDirectory) or seen.size == state.size
-    if same_files:
-        return seen.inode == state.inode
-    return seen.kind is NodeKind.DIRECTORY or seen.size == state.size
+    if seen.kind is not state.kind or state.kind is NodeKind.DIRECTORY:
+        return seen.kind is state.kind
+    if isinstance(found, HostFile) and seen.inode == state.inode:
+        return True
+    if seen.size != state.size:
+        return False
+    return not isinstance(found, HostFile) or _sample(found) == state.sample is not None

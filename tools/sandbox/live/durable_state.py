@@ -24,12 +24,10 @@ class WayBack(NamedTuple):
     Attributes:
         machine: The state of its machine; None before the first turn.
         progress: How far it is.
-        same_files: Whether the files it has open in the workspace are the very ones.
     """
 
     machine: MachineState | None = None
     progress: Progress = Progress()
-    same_files: bool = True
 
 
 class ProgramCodec(Protocol):
@@ -57,7 +55,6 @@ class DurableState:
         policy: What it may use.
         directory: Where it is on disk, too; None for memory only.
         start: What it starts from; None for the directory's snapshot, or for nothing.
-        same_files: As in `WayBack`, of a snapshot that it starts from.
     """
 
     def __init__(
@@ -65,14 +62,11 @@ class DurableState:
         policy: ExecutionPolicy,
         directory: Path | None = None,
         start: Snapshot | WayBack | None = None,
-        *,
-        same_files: bool = True,
     ) -> None:
         self.policy: Final = policy
         self._place = None if directory is None else ProgramDirectory(directory)
         self._restored = start if isinstance(start, Snapshot) else None
         self._way_back = start if isinstance(start, WayBack) else None
-        self._same_files = same_files
         self._lock = threading.RLock()
         self._is_saved = True
 
@@ -151,9 +145,7 @@ class DurableState:
         self._load(codec)
         self.rest()
         progress = self.way_back.progress._replace(is_fork=True)
-        return type(self)(
-            self.policy, None, self.way_back._replace(progress=progress, same_files=False)
-        )
+        return type(self)(self.policy, None, self.way_back._replace(progress=progress))
 
     def snapshot(self, codec: ProgramCodec) -> Snapshot:
         """Return the program as a snapshot, which is written to its directory, too.
@@ -186,8 +178,7 @@ class DurableState:
                 if place is not None and snapshot is not None and stored is not None:
                     raise ProgramElsewhere(place.path, "is another one than the snapshot's")
                 snapshot = snapshot or stored
-                found = WayBack() if snapshot is None else codec.decode(snapshot)
-                self._way_back = found._replace(same_files=self._same_files)
+                self._way_back = WayBack() if snapshot is None else codec.decode(snapshot)
                 self._is_saved = place is None or stored is not None or snapshot is None
             finally:
                 if self._way_back is None:

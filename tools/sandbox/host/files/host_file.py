@@ -7,6 +7,7 @@ import errno
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from typing import Final
 
 from ....base.files.filesystem import close_reader
@@ -55,6 +56,20 @@ class HostFile:
     def key(self) -> tuple[int, int] | None:
         """The identity that all handles of the file share."""
         return self._account.key
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[int]:
+        """Yield a descriptor of it for reading, even if this handle is for writing only.
+
+        Raises:
+            OSError: The system refuses.
+        """
+        path, flags = b"/proc/self/fd/%d" % self._fd, os.O_RDONLY | os.O_CLOEXEC
+        fd = self._calls.open(path, flags)
+        try:
+            yield fd
+        finally:
+            close_reader(self._calls, fd)
 
     def status(self) -> FileStatus:
         """Return its status."""
