@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -200,6 +201,39 @@ def test_what_is_open_at_a_question_is_open_at_its_answer(tmp_path: Path) -> Non
     assert b"before and after answered" in later.outcome.stdout
     assert tree_of(killed) == tree_of(whole)
     assert run(killed, HANDLES, sink, asks_for_input=True).memory == later.memory
+
+
+def test_what_is_open_at_a_question_is_open_in_a_copy_of_the_workspace(tmp_path: Path) -> None:
+    first, copy = tmp_path / "first", tmp_path / "copy"
+    first.mkdir()
+    sink = Sink()
+    run(first, HANDLES, sink, answer=lambda _: None, asks_for_input=True)
+    shutil.copytree(first, copy)
+    before = tree_of(first)
+    there = run(copy, HANDLES, Sink(sink.data), answer=lambda _: b"new\n", asks_for_input=True)
+    assert tree_of(first) == before
+    here = run(first, HANDLES, sink, answer=lambda _: b"new\n", asks_for_input=True)
+    assert there.outcome.stdout == here.outcome.stdout
+    assert tree_of(copy) == tree_of(first)
+
+
+def test_an_open_file_that_was_replaced_meanwhile_is_stale(tmp_path: Path) -> None:
+    code = (
+        "import os\n"
+        "file = os.open('a', os.O_CREAT | os.O_RDWR)\n"
+        "os.write(file, b'mine'); input()\n"
+        "try:\n"
+        "    os.write(file, b'more')\n"
+        "except OSError as error:\n"
+        "    print(error.errno)\n"
+    )
+    sink = Sink()
+    run(tmp_path, code, sink, answer=lambda _: None, asks_for_input=True)
+    (tmp_path / "b").write_text("another's")
+    (tmp_path / "b").rename(tmp_path / "a")
+    ended = run(tmp_path, code, sink, answer=lambda _: b"\n", asks_for_input=True)
+    assert ended.outcome.stdout == b"72\n"
+    assert (tmp_path / "a").read_text() == "another's"
 
 
 def test_a_script_that_reads_its_input_is_suspended_at_each_question(tmp_path: Path) -> None:

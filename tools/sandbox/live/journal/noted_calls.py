@@ -33,12 +33,11 @@ class NotedCalls:
 
     Args:
         real: What makes the calls.
-        moved: As for `OpenFiles`.
     """
 
-    def __init__(self, real: SystemCalls, *, moved: bool) -> None:
+    def __init__(self, real: SystemCalls) -> None:
         self._real = real
-        self._files = OpenFiles(real, moved=moved)
+        self._files = OpenFiles(real)
         self._journal: LiveJournal | None = None
 
     def _ask(

@@ -18,6 +18,7 @@ class Op(IntEnum):
     TOO_LONG = 7
     REFUSED = 8
     HANDED_ON = 9
+    ROOTS = 10
     OPEN = 16
     CLOSE = 17
     FSTAT = 18
@@ -40,7 +41,7 @@ class Op(IntEnum):
     FILES_BELOW = 35
 
 
-REPEATABLE: Final = frozenset({Op.HANDED_ON, Op.WRITE, Op.TRUNCATE, Op.SET_TIMES})
+REPEATABLE: Final = frozenset({Op.HANDED_ON, Op.ROOTS, Op.WRITE, Op.TRUNCATE, Op.SET_TIMES})
 """What is answered the same if it is made twice, whatever was noted before."""
 
 

@@ -46,12 +46,10 @@ class ReplayedCalls(NotedCalls, SystemCalls):
 
     Args:
         real: What makes the calls.
-        moved: Whether the files may be copies of those that a journal was written with, so that
-            their inodes differ.
     """
 
-    def __init__(self, real: SystemCalls = LINUX, *, moved: bool = False) -> None:
-        super().__init__(real, moved=moved)
+    def __init__(self, real: SystemCalls = LINUX) -> None:
+        super().__init__(real)
         self._recounts = False
 
     @property
@@ -63,7 +61,20 @@ class ReplayedCalls(NotedCalls, SystemCalls):
     def journal(self, journal: LiveJournal | None) -> None:
         self._journal = journal
         self._files.begin_turn()
+        if journal is not None:
+            self._compare_roots(journal)
         self._recounts = journal is not None and journal.replays
+
+    def _compare_roots(self, journal: LiveJournal) -> None:
+        """Note which directories are served, or whether they are copies of those noted."""
+        reader, inodes = journal.take(Op.ROOTS), self._files.roots()
+        if reader is not None:
+            noted = [reader.number() for _ in range(reader.number())]
+            self._files.are_copies = noted != inodes
+            return
+        writer = journal.note(Op.ROOTS)
+        for number in (len(inodes), *inodes):
+            writer.number(number)
 
     def catch_up(self) -> None:
         """Open for real what is open where an earlier run's notes end."""
