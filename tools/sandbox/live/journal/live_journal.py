@@ -28,6 +28,7 @@ from ...host.engine.clock import TurnClock, TurnEnded
 from ...host.machine import SUSPENDED
 from ...host.preview1.guest import TimeAndChance
 from ...host.preview1.streams import InputFile
+from ..errors import TurnJournalDamaged
 from .note_log import NoteLog, nothing
 from .notes import NoteReader
 from .ops import EffectState, Op
@@ -177,6 +178,8 @@ class LiveJournal(NoteLog):
             self.note(op).signed(found - before)
         else:
             found = before + reader.signed()
+            if not 0 <= found < 1 << 63:
+                raise TurnJournalDamaged(reason="a time is out of range")
         self._times[op] = found
         return found
 

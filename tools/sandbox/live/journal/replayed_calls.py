@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from ...host.engine import native
+from ...host.engine.guest_memory import MAX_PATH_BYTES
 from ...host.files.files import Buffers
 from ...host.files.system_calls import LINUX, SystemCalls
 from ..errors import TurnJournalDamaged
@@ -180,7 +181,8 @@ class ReplayedCalls(NotedCalls, SystemCalls):
     def readlink(self, path: bytes, *, dir_fd: int) -> bytes:  # type: ignore[override]
         call = partial(self._real.readlink, path, dir_fd=dir_fd)
         said = (self._files.number(dir_fd), zlib.crc32(path))
-        return self._ask(Op.READ_LINK, dir_fd, said, call, NoteWriter.bytes, NoteReader.bytes)
+        get = partial(NoteReader.bytes, most=MAX_PATH_BYTES)
+        return self._ask(Op.READ_LINK, dir_fd, said, call, NoteWriter.bytes, get)
 
     @contextmanager
     def scandir(self, fd: int) -> Iterator[Iterator[Any]]:  # type: ignore[override]
@@ -269,7 +271,8 @@ class ReplayedCalls(NotedCalls, SystemCalls):
     def pwritev(self, fd: int, buffers: Buffers, at: int) -> int:  # type: ignore[override]
         call = partial(self._real.pwritev, fd, buffers, at)
         said = (self._files.number(fd), _checksum(buffers), at)
-        return self._repeat(Op.WRITE, fd, said, call, NoteWriter.number, NoteReader.number)
+        get = partial(NoteReader.number, most=sum(map(len, buffers)))
+        return self._repeat(Op.WRITE, fd, said, call, NoteWriter.number, get)
 
     def ftruncate(self, fd: int, size: int) -> None:
         call = partial(self._real.ftruncate, fd, size)
@@ -282,7 +285,8 @@ class ReplayedCalls(NotedCalls, SystemCalls):
     def sendfile(self, target: int, source: int, count: int) -> int:  # type: ignore[override]
         call = partial(self._real.sendfile, target, source, count)
         said = (self._files.number(target), self._files.number(source), count)
-        done = self._do(Op.COPY, target, said, call, NoteWriter.number, NoteReader.number)
+        get = partial(NoteReader.number, most=count)
+        done = self._do(Op.COPY, target, said, call, NoteWriter.number, get)
         for fd in (target, source):
             if (opened := self._files.get(fd)) is not None:
                 opened.offset += done
