@@ -455,8 +455,10 @@ def main(arguments: list[str] | None = None) -> int:
     wanted = given.only.split(",")
     rounds = 10 if given.quick else 60
     began = time.monotonic()
-    given.peers.mkdir(parents=True, exist_ok=True)
-    pythons = {"ours": sys.executable, "peers": peers_python(given.peers)}
+    pythons: dict[str, Any] = {"ours": sys.executable}
+    if not {"job", "files", "postgres"}.isdisjoint(wanted):
+        given.peers.mkdir(parents=True, exist_ok=True)
+        pythons["peers"] = peers_python(given.peers)
     jobs: list[Job] = []
     rows: list[Row] = []
     with place_in(given.dir) as found:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from agentforge_sessions.sandbox.live.errors import SnapshotRefused
-from agentforge_sessions.sandbox.live.pages import pack, unpack
 from agentforge_sessions.sandbox.live.snapshot_file import Snapshot
+from agentforge_sessions.sandbox.live.state.pages import pack, unpack
 from tests.support.live_machines import LiveMachine, loaded, runtime, saved
 from tests.support.made_snapshots import HEAD, sealed
 
@@ -72,9 +72,9 @@ def change_somewhere(chance: random.Random, value: Any) -> Any:
 def changed(chance: random.Random, snapshot: Snapshot) -> bytes:
     """The snapshot with something wrong in it; its lengths and digests are right."""
     found, data, template = snapshot.description, bytes(snapshot), runtime().template
-    lengths = HEAD.unpack_from(data)[2:5]
-    ends = [HEAD.size, *(HEAD.size + sum(lengths[: i + 1]) for i in range(3))]
-    description, pages, files = (data[ends[i] : ends[i + 1]] for i in range(3))
+    lengths = HEAD.unpack_from(data)[2:6]
+    ends = [HEAD.size, *(HEAD.size + sum(lengths[: i + 1]) for i in range(4))]
+    description, pages, files, attached = (data[ends[i] : ends[i + 1]] for i in range(4))
     which = chance.random()
     if which < 0.7:
         prefix = template.content(found.ranges)
@@ -88,7 +88,7 @@ def changed(chance: random.Random, snapshot: Snapshot) -> bytes:
         description = json.dumps(said).encode()
     else:
         description = json.dumps(change_somewhere(chance, json.loads(description))).encode()
-    return sealed((description, pages, files))
+    return sealed((description, pages, files, attached))
 
 
 def main(workspace: Path, seed: int, count: int) -> None:

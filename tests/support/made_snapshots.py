@@ -11,8 +11,8 @@ from typing import Any, Final
 from agentforge_sessions.sandbox import ExecutionPolicy
 from agentforge_sessions.sandbox.host.template import Template, TemplateImage
 from agentforge_sessions.sandbox.live.capture import MachineState
-from agentforge_sessions.sandbox.live.pages import pack
 from agentforge_sessions.sandbox.live.snapshot_file import FORM, MAGIC, Interpreter, Snapshot
+from agentforge_sessions.sandbox.live.state.pages import pack
 from tests.support.wasm_probe import PAGE, Probe
 
 INTERPRETER: Final = Interpreter("a" * 64, "b" * 64)
@@ -25,7 +25,7 @@ POLICY: Final = ExecutionPolicy(
 )
 MEMORY: Final = 40 * PAGE
 UNIT: Final = 4096
-HEAD: Final = struct.Struct("<8sIQQQ32s")
+HEAD: Final = struct.Struct("<8sIQQQQ32s")
 
 
 def small_template() -> Template:
@@ -85,16 +85,18 @@ def made(
     content: bytes = CONTENT,
     pages: bytes | None = None,
     form: int = FORM,
+    attached: bytes = b"",
 ) -> bytes:
     """The bytes of a snapshot that says this."""
     description = dict(description or description_of(template))
     index_bytes = json.dumps(listed or index()).encode()
     description.setdefault("index_bytes", len(index_bytes))
     description.setdefault("content_bytes", len(content))
+    description.setdefault("attached_bytes", len(attached))
     said = json.dumps(description).encode()
     if pages is None:
         pages = pack(bytes(3 * UNIT), template.content([(3 * UNIT, 2 * UNIT)]))
-    parts = said, pages, pack(index_bytes + content)
+    parts = said, pages, pack(index_bytes + content), pack(attached)
     return sealed(parts, form=form)
 
 

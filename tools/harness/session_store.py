@@ -58,7 +58,7 @@ from .format.session_codec import (
     SessionEncoder,
     SessionStamp,
     decode_stamp,
-    has_own_data,
+    may_have_steps,
 )
 from .session_domain import SessionContext, SessionState
 from .session_layout import MAX_FILE_BYTES, SESSION_FILE, STEPS_KEY, STREAMS
@@ -489,7 +489,7 @@ class SessionStore(SessionReader):
 
     def _head(self, name: str, beginning: bytes) -> SessionHead | None:
         head = super()._head(name, beginning)
-        if head is not None and has_own_data(beginning):
+        if head is not None and may_have_steps(beginning):
             from .steps.tail import head_with_tail  # most sessions have no log of steps
 
             return head_with_tail(self, head, beginning)

@@ -11,6 +11,7 @@ import io
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final, cast
@@ -19,6 +20,14 @@ from ..base.files import FileSystem, try_lock
 from ..base.files.file_lock import has_name
 from ..base.files.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
 from ..base.files.regular_file import read_descriptor, write_all
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+__all__ = ["zstd"]
+"""Imported here for all; the module's own names are not listed."""
 
 SUFFIX: Final = ".tar.zst"
 CHECKSUM_SUFFIX: Final = ".sha256"

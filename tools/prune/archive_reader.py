@@ -17,7 +17,6 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
-from ..base.compression import zstd
 from ..base.files import FileSystem, OsFileSystem
 from ..base.files.directory_store import NewDirectory
 from ..base.files.filesystem import CREATE_FLAGS, READ_FLAGS, opened
@@ -31,6 +30,7 @@ from .archive_format import (
     HashingWriter,
     Reader,
     checksum_of,
+    zstd,
 )
 from .errors import InvalidArchive
 from .ports import LOCK_TIMEOUT_S, PruneTarget

@@ -28,7 +28,6 @@ from typing import BinaryIO, Final, cast
 from attrs import field, frozen
 
 from ..base.clock import Clock, utc_now
-from ..base.compression import zstd
 from ..base.files import DurableError, FileSystem, make_durable_directory
 from ..base.files.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader, opened
 from ..base.files.trees import walk_tree
@@ -45,6 +44,7 @@ from .archive_format import (
     checksum_of,
     create_hidden,
     sweep,
+    zstd,
 )
 from .audit_reserve import is_there
 from .domain import Candidate

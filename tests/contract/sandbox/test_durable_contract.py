@@ -167,6 +167,61 @@ def test_a_timeout_fires_when_it_is_resumed_later(make: Make) -> None:
     assert sandbox.resume().stdout == "too late\n"
 
 
+# ---------------------------------------------------------------- plain functions
+
+SCRIPT = """
+import random
+from agentforge import ask
+
+log = open('log', 'a')
+
+def question(n):
+    with open(f'asked{n}', 'w') as file:
+        _ = file.write('once')
+    _ = log.write(f'{n} '); log.flush()
+    print('asking', n)
+    return ask(f'q{n}') if n < 2 else input('line: ')
+
+answers = [question(n) for n in range(3)]
+print(answers, random.random() < 1)
+"""
+
+
+def test_plain_functions_wait_as_well_and_do_everything_once(make: Make) -> None:
+    sandbox = make()
+    sandbox.execute("log = None")
+    result, printed = sandbox.execute(SCRIPT), []
+    for number, kind in enumerate(("ask", "ask", "input")):
+        (request,) = waiting(result)
+        assert (request.kind, request.id) == (kind, number + 1)
+        assert result.suspended is not None
+        assert result.suspended.where[-1].function == "question"
+        assert result.metadata["turn_lost"] is None
+        printed.append(result.stdout)
+        snapshot = Snapshot(bytes(sandbox.snapshot()))
+        sandbox = Sandbox.restore(snapshot, sandbox.workspace)
+        result = sandbox.resume({request.id: f"a{number}"})
+    assert printed == ["asking 0\n", "asking 1\n", "asking 2\nline: "]
+    assert (result.stdout, result.success) == ("['a0', 'a1', 'a2'] True\n", True)
+    assert (sandbox.workspace / "log").read_text() == "0 1 2 "
+    assert sandbox.execute("print(answers[2])").stdout == "a2\n"
+
+
+def test_a_failure_as_an_answer_is_raised_in_a_plain_function(make: Make) -> None:
+    sandbox = make()
+    code = "try:\n    input()\nexcept EOFError as error:\n    print(error)"
+    (request,) = waiting(sandbox.execute(code))
+    assert sandbox.resume({request.id: RequestFailed("closed")}).stdout == "closed\n"
+
+
+def test_a_stopped_resume_of_a_plain_function_leaves_it_waiting(make: Make) -> None:
+    sandbox = make()
+    (request,) = waiting(sandbox.execute("if input() == 'loop':\n    while True: pass\nprint(1)"))
+    lost = sandbox.resume({request.id: "loop"}, timeout=0.5)
+    assert (lost.trapped, waiting(lost)) == ("deadline", [request])
+    assert sandbox.resume({request.id: "go"}).stdout == "1\n"
+
+
 # ---------------------------------------------------------------- losing a turn
 
 
@@ -279,6 +334,54 @@ def test_a_suspended_program_goes_on_in_another_process_after_a_kill(tmp_path: P
     stdout, stderr, exit_code, _ = in_a_process(tmp_path, answers={ids[0]: "go"})
     assert (stdout, stderr, exit_code) == ("go 1 [(1,), (2,)]\n", "", 0)
     assert (tmp_path / "w" / "text").read_text() == "before after"
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from agentforge_sessions.sandbox import create_sandbox
+
+def die(number: int) -> str:
+    \"\"\"End this process, the first time.\"\"\"
+    marker = Path(sys.argv[1]) / f'died{number}'
+    if marker.exists():
+        return 'again'
+    marker.touch()
+    os.kill(os.getpid(), 9)
+
+sandbox = create_sandbox(
+    workspace=Path(sys.argv[1]) / 'w', stateful=True, durable=Path(sys.argv[1]) / 'd', tools=[die]
+)
+result = sandbox.resume() if sandbox.suspended else sandbox.execute(sys.argv[2])
+print(result.stdout, result.stderr, sep='', end='')
+"""
+
+
+def test_a_program_killed_within_its_turn_goes_on_and_does_everything_once(tmp_path: Path) -> None:
+    code = (
+        "import os\nfrom host import tools\n"
+        "for n in range(3):\n"
+        "    with open('log', 'a') as log:\n        _ = log.write(f'{n} ')\n"
+        "    os.mkdir(f'made{n}')\n"
+        "    print(n, tools.die(n))\n"
+    )
+    arguments = [sys.executable, "-c", KILLED, tmp_path, code]
+    for _ in range(3):
+        died = subprocess.run(arguments, capture_output=True, text=True, check=False)
+        assert (died.returncode, died.stderr) == (-signal.SIGKILL, "")
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("0 again\n1 again\n2 again\n", "")
+    assert (tmp_path / "w" / "log").read_text() == "0 1 2 "
+
+
+def test_a_plain_function_goes_on_in_another_process_after_a_kill(tmp_path: Path) -> None:
+    _, stderr, _, ids = in_a_process(tmp_path, SCRIPT)
+    for number in range(2):
+        assert stderr == ""
+        _, stderr, _, ids = in_a_process(tmp_path, answers={ids[0]: number})
+    stdout, stderr, exit_code, _ = in_a_process(tmp_path, answers={ids[0]: "line"})
+    assert (stdout, stderr, exit_code) == ("[0, 1, 'line'] True\n", "", 0)
+    assert (tmp_path / "w" / "log").read_text() == "0 1 2 "
 
 
 def test_an_idle_program_is_on_disk_once_it_is_closed(make: Make, tmp_path: Path) -> None:

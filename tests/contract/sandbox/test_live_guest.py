@@ -205,6 +205,25 @@ def test_a_plain_function_asks_the_host_at_once(guest: LiveGuest) -> None:
     assert turn.frames[0]["where"][2]["names"] == {"n": "0", "here": "0", "name": "'1'"}
 
 
+def test_agents_and_gates_are_calls(guest: LiveGuest) -> None:
+    guest.host.answer = lambda said: [said["tool"], said["arguments"]]
+    turn = guest.run(
+        f"{IMPORTS}def f():\n"
+        "    return agent('do it', name='a', gate=None), gate(), gate('lint', strict=True)\n"
+        "for each in f(): print(each)\n"
+        "await asyncio.gather(agent('x', writes=['a']), gate())"
+    )
+    assert turn.frames[-1]["requests"] == [
+        {"id": 4, "kind": "call", "tool": "agent", "arguments": {"prompt": "x", "writes": ["a"]}},
+        {"id": 5, "kind": "call", "tool": "gate", "arguments": {"kind": "tests_pass"}},
+    ]
+    assert turn.printed == (
+        "['agent', {'prompt': 'do it', 'name': 'a'}]\n"
+        "['gate', {'kind': 'tests_pass'}]\n"
+        "['gate', {'kind': 'lint', 'strict': True}]\n"
+    )
+
+
 def test_what_a_plain_function_is_refused_is_raised_there(guest: LiveGuest) -> None:
     ended = guest.run(f"{IMPORTS}def f():\n    return ask('x')\nf()")
     assert ended.error == (

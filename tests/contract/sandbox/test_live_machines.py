@@ -15,7 +15,6 @@ import pytest
 
 from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.sandbox.host.preview1 import rights
-from agentforge_sessions.sandbox.live.capture import ForkImage
 from agentforge_sessions.sandbox.live.errors import SnapshotRefused
 from agentforge_sessions.sandbox.live.snapshot_file import Snapshot
 from tests.support.live_machines import LiveMachine, loaded, machines, saved
@@ -380,29 +379,6 @@ def test_another_template_is_refused(new: NewMachine) -> None:
     state = live.capture()._replace(template="0" * 64)
     with pytest.raises(SnapshotRefused, match="another prepared interpreter"):
         live.restore(state)
-
-
-def test_copies_of_a_program_go_each_its_own_way_and_back(new: NewMachine) -> None:
-    first = new()
-    first.run("x, file = [1], open('/tmp/a', 'w+'); file.write('a'); big = bytearray(9 << 20)")
-    image = ForkImage.of(first.machine, template=first.template, temporary=first.temporary)
-    forks = [new(template=image.template) for _ in range(3)]
-    for i, fork in enumerate(forks):
-        image.begin(fork.machine, temporary=fork.temporary)
-        fork.run(f"x.append({i}); file.write('{i}'); big[-1] = {i}")
-    code = "file.seek(0); print(x, file.read(), big[-1], len(big))"
-    printed = [fork.run(code) for fork in forks]
-    assert printed == [f"[1, {i}] a{i} {i} {9 << 20}\n" for i in range(3)]
-    assert first.run(code) == f"[1] a 0 {9 << 20}\n"
-    state = forks[1].capture()
-    assert state.template == first.template.digest
-    alone = new()
-    alone.restore(loaded(saved(state)))
-    assert alone.run(code) == printed[1]
-    forks[1].run("x.clear(); big[-1] = 9; big[5 << 20] = 1; file.truncate(0)")
-    forks[1].restore(state)
-    assert forks[1].run(code) == printed[1]
-    assert forks[1].capture().pages == alone.capture().pages
 
 
 BEFORE_DEATH: Final = """

@@ -12,16 +12,16 @@ from agentforge_sessions.sandbox.host.engine import native
 from agentforge_sessions.sandbox.host.files.files import NodeKind
 from agentforge_sessions.sandbox.host.files.memory_files import MemoryTree
 from agentforge_sessions.sandbox.host.files.quota import QuotaMeter
-from agentforge_sessions.sandbox.host.memory_state import ForkTemplate, changed, content, give
+from agentforge_sessions.sandbox.host.memory_state import changed, content, give
 from agentforge_sessions.sandbox.host.preview1 import rights
 from agentforge_sessions.sandbox.live.capture import MachineState
-from agentforge_sessions.sandbox.live.descriptor_state import (
+from agentforge_sessions.sandbox.live.snapshot_file import snapshot_of
+from agentforge_sessions.sandbox.live.state.descriptor_state import (
     DescriptorsState,
     OpenState,
     PreopenedState,
 )
-from agentforge_sessions.sandbox.live.snapshot_file import snapshot_of
-from agentforge_sessions.sandbox.live.tree_state import (
+from agentforge_sessions.sandbox.live.state.tree_state import (
     NameState,
     NodeState,
     TreeCapture,
@@ -211,14 +211,8 @@ def test_any_memory_is_found_and_put_back(
         found = changed(TEMPLATE, probe.instance)
         pages = content(probe.instance, found)
         assert set(pages_of(found)) <= set(pages_of(one[0]))
-        fork = ForkTemplate.of(probe.instance, TEMPLATE)
-        fork.begin(second.instance)
-        assert changed(fork, second.instance) == found
-        assert give(fork, second.instance, size, *other)
-        assert give(fork, second.instance, size, found, pages)
-        assert same(probe, second)
-        assert give(TEMPLATE, probe.instance, size, *other)
-        assert give(fork, second.instance, size, *other)
+        assert give(TEMPLATE, second.instance, size, *other)
+        assert give(TEMPLATE, second.instance, size, found, pages)
         assert same(probe, second)
     finally:
         probe.close()

@@ -16,8 +16,8 @@ from agentforge_sessions.sandbox import ExecutionPolicy
 from agentforge_sessions.sandbox.errors import SandboxError
 from agentforge_sessions.sandbox.host.template import Template
 from agentforge_sessions.sandbox.live.errors import SnapshotDamaged, SnapshotRefused
-from agentforge_sessions.sandbox.live.pages import pack, unpack
 from agentforge_sessions.sandbox.live.snapshot_file import Snapshot, snapshot_of
+from agentforge_sessions.sandbox.live.state.pages import pack, unpack
 from tests.support.made_snapshots import (
     CONTENT,
     HEAD,
@@ -106,6 +106,7 @@ DESCRIPTIONS: Final = [
     put("wall_ns", None),
     *(put("index_bytes", each) for each in (0, -1, 1, 5 << 20, 1 << 40, "2")),
     *(put("content_bytes", each) for each in (-1, 0, 54, 1 << 50, 2 << 20, 1.0)),
+    *(put("attached_bytes", each) for each in (-1, 1 << 50, None)),
     put("said", []),
     put("said", "x"),
     put("more", 1),
@@ -237,12 +238,14 @@ NO_SNAPSHOTS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "a bit of the head": lambda data: data[:14] + bytes([data[14] ^ 1]) + data[15:],
     "a bit of the digest": lambda data: data[:40] + bytes([data[40] ^ 1]) + data[41:],
     "a bit of the end": lambda data: data[:-1] + bytes([data[-1] ^ 1]),
-    "lengths past the end": lambda data: HEAD.pack(b"AFLIVE01", 1, 1 << 63, 1 << 63, 0, b""),
-    "a description that is too long": lambda data: sealed((b" " * (1 << 20) + b"{}", b"", b"")),
-    "no JSON": lambda data: sealed((b"{", b"", b"")),
-    "nested JSON": lambda data: sealed((b"[" * 100_000, b"", b"")),
-    "no object": lambda data: sealed((b"[]", b"", b"")),
-    "no text": lambda data: sealed((b"\xff\xfe", b"", b"")),
+    "lengths past the end": lambda data: HEAD.pack(b"AFLIVE01", 1, 1 << 63, 1 << 63, 0, 0, b""),
+    "a description that is too long": lambda data: sealed(
+        (b" " * (1 << 20) + b"{}", b"", b"", b"")
+    ),
+    "no JSON": lambda data: sealed((b"{", b"", b"", b"")),
+    "nested JSON": lambda data: sealed((b"[" * 100_000, b"", b"", b"")),
+    "no object": lambda data: sealed((b"[]", b"", b"", b"")),
+    "no text": lambda data: sealed((b"\xff\xfe", b"", b"", b"")),
 }
 
 
@@ -293,6 +296,25 @@ def test_no_more_is_unpacked_than_a_snapshot_says() -> None:
     assert len(bomb) < 10_000
     with pytest.raises(SnapshotDamaged, match="another size"):
         unpack(bomb, 100)
+
+
+def test_what_is_attached_is_bounded_and_read_back(template: Template) -> None:
+    state = state_of(made(template), template)
+    snapshot = snapshot_of(
+        state,
+        interpreter=INTERPRETER,
+        template=template,
+        limits=POLICY,
+        said={},
+        attached=b"journal" * 999,
+    )
+    assert snapshot.attached(7000) == b"journal" * 999
+    assert Snapshot(made(template)).attached(0) == b""
+    with pytest.raises(SnapshotRefused, match="6,993 bytes attached"):
+        snapshot.attached(6992)
+    lies = {**description_of(template), "attached_bytes": 3}
+    with pytest.raises(SnapshotDamaged):
+        Snapshot(made(template, lies, attached=b"four")).attached(1 << 20)
 
 
 def test_what_could_not_be_restored_is_not_saved(template: Template) -> None:

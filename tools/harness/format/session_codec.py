@@ -45,7 +45,7 @@ from ..session_domain import (
     SessionState,
     TokenBudget,
 )
-from ..session_layout import OWN_DATA_MINOR, SCHEMA_VERSION
+from ..session_layout import OWN_DATA_MINOR, SCHEMA_VERSION, STEPS_KEY
 from ..views.session_head import OWN_FIELDS, SessionHead
 from .session_digest import LINE as DIGEST_LINE
 from .session_digest import GrowingChecksum, checksum_of, differs, digest_line
@@ -267,6 +267,7 @@ HEAD_BYTES: Final = 4096
 """How many bytes always contain the head (`goal`, the one long field, comes after it)."""
 
 
+_STEPS: Final = f"\n  {STEPS_KEY}:\n".encode()
 _WITHOUT_OWN_DATA: Final = f"{HEADER}schema_version: 1\n".encode()
 
 
@@ -407,9 +408,11 @@ def decode_head(data: bytes) -> SessionHead | None:
     return head
 
 
-def has_own_data(beginning: bytes) -> bool:
-    """Return whether a file as we write it may have the caller's own data behind its head."""
-    return not beginning.startswith(_WITHOUT_OWN_DATA)
+def may_have_steps(beginning: bytes) -> bool:
+    """Return whether the file that begins so may be that of a session with a log of steps."""
+    if beginning.startswith(_WITHOUT_OWN_DATA):
+        return False
+    return _STEPS in beginning or b"\nartifacts:" not in beginning
 
 
 def _is_sound(head: SessionHead) -> bool:

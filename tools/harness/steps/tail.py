@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from ..views.session_head import SessionHead
 
 _COUNTS: Final = ("recorded", "tokens", "micro_usd")
-_KEY: Final = f"\n  {STEPS_KEY}:\n".encode()
 _WRITTEN: Final = re.compile(
-    rb"\nworkflow_state:(?:\n  [^\n]*|\n)*?%b    recorded: \d+\n    tokens: (\d{1,18})\n" % _KEY
+    rb"\nworkflow_state:(?:\n  [^\n]*|\n)*?\n  %b:\n    recorded: \d+\n    tokens: (\d{1,18})\n"
+    % STEPS_KEY.encode()
 )
 """What a file includes, as we write it; no text of a person's begins a line without blanks."""
 _Session = TypeVar("_Session", bound="SessionContext | None")
@@ -85,14 +85,12 @@ def head_with_tail(
     Args:
         sessions: The store.
         head: The head.
-        beginning: The beginning of the session's file.
+        beginning: The beginning of the session's file, which `may_have_steps`.
 
     Returns:
         The head, or None if the session has to be read completely.
     """
     written = _WRITTEN.search(beginning)
-    if written is None and _KEY not in beginning and b"\nartifacts:" in beginning:
-        return head  # it has no log
     with suppress(HarnessError, ReadError):  # who loads it is shown why
         sums = sums_in(sessions, head.session_id)
         if written is not None:

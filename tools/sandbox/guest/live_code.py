@@ -58,7 +58,7 @@ main = sys.modules['__main__']
 start_script = vars(main).pop(ENTRY)
 starter = start_script.__globals__
 reserve = starter['reserve']
-dumps, loads, now, call_host = json.dumps, json.loads, time.time, _host.call
+dumps, loads, now, sleep, call_host = json.dumps, json.loads, time.time, time.sleep, _host.call
 
 class Unanswered(Exception):
     """A request was answered with an error."""
@@ -78,7 +78,7 @@ class Waits(selectors.DefaultSelector):
             self.is_idle = True
             loop.stop()
         elif timeout > 0:
-            time.sleep(timeout)
+            sleep(timeout)
         return []
 
 def make_loop():
@@ -281,13 +281,12 @@ def prepare():
     global run_source, added
     import _reactor  # the guest's own: it has each turn run
     module = types.ModuleType('agentforge', 'What a durable program asks its host for.')
-    vars(module).update(
-        ask=ask, call=call, sleep_until=sleep_until, checkpoint=checkpoint,
-        Unanswered=Unanswered, Deadlock=Deadlock, _run_here=run_here,
-        __all__=['Unanswered', 'ask', 'call', 'checkpoint', 'sleep_until'],
-    )
-    for each in (ask, call, sleep_until, checkpoint, Unanswered, Deadlock):
+    offered = (agent, ask, call, checkpoint, gate, sleep_until, Unanswered, Deadlock)
+    for each in offered:
         each.__module__ = 'agentforge'
+        setattr(module, each.__name__, each)
+    module.__all__ = [each.__name__ for each in offered]
+    module._run_here = run_here
     sys.modules['agentforge'] = module
     builtins.input = input
     asyncio.run = runners.run = run_nested

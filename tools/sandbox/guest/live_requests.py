@@ -123,13 +123,23 @@ def call(tool, /, **arguments):
     """Have a call made outside; return its result, to be awaited in a coroutine."""
     return requested('call', {'tool': text_of('tool', tool), 'arguments': arguments})
 
+def agent(prompt, **options):
+    """Have an agent do a piece of work; return what came of it, to be awaited in a coroutine."""
+    said = {'prompt': text_of('prompt', prompt), **options}
+    said = {name: value for name, value in said.items() if value is not None}
+    return requested('call', {'tool': 'agent', 'arguments': said})
+
+def gate(kind='tests_pass', **options):
+    """Have a gate judge the work; return what it found, to be awaited in a coroutine."""
+    return requested('call', {'tool': 'gate', 'arguments': {'kind': kind, **options}})
+
 def sleep_until(moment):
     """Sleep until a time, a datetime or seconds since 1970; to be awaited in a coroutine."""
     until = float(moment.timestamp() if hasattr(moment, 'timestamp') else moment)
     said, left = {'until': until}, max(0, until - now())
     if awaits(sys._getframe(1)):
         return asyncio.sleep(left) if left <= PATIENCE else answer_to('sleep', said)
-    return time.sleep(left) if left <= PATIENCE else at_once('sleep', said)
+    return sleep(left) if left <= PATIENCE else at_once('sleep', said)
 
 def checkpoint(name=None):
     """Have the program saved now, with a name if there is one; may be awaited in a coroutine."""

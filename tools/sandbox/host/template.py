@@ -2,7 +2,7 @@
 
 The memory is in a file that never changes: a sealed nameless one in the process that created it, a
 private one of this user in the cache. An instance maps it; pages it writes to are copied. Only the
-host's own code ever ran in it, unless it is a guest's whose copies start from it.
+host's own code ever ran in it.
 
 An instance whose turn returned can be restored: its private copies are dropped or, where the next
 turn will write to them again, overwritten, which is faster. Only an instance's memory changes: its
@@ -19,7 +19,7 @@ import mmap
 import os
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Self
 
 from ...base.event_log import get_logger
@@ -218,12 +218,11 @@ class TemplateImage(NamedTuple):
         return found.hexdigest()
 
     @classmethod
-    def of(cls, instance: Instance, pieces: Iterable[int] | None = None) -> Self:
+    def of(cls, instance: Instance) -> Self:
         """Copy an instance's current memory to a sealed file without a name.
 
         Args:
-            instance: An instance between two calls.
-            pieces: Where the pieces are that may not be all zeros; all of them if None.
+            instance: An instance between two calls that has run only the host's own code.
         """
         memory = instance.memory
         memory.refresh()
@@ -231,9 +230,7 @@ class TemplateImage(NamedTuple):
         data = set()
         fd = memory_file("sandbox-template")
         os.ftruncate(fd, size)
-        for at in (
-            range(0, size, PIECE) if pieces is None else pieces
-        ):  # all-zero pieces become holes
+        for at in range(0, size, PIECE):  # all-zero pieces become holes
             piece = memory.view(at, min(PIECE, size - at)).tobytes()
             if piece != _ZEROS[: len(piece)]:
                 os.pwrite(fd, piece, at)
@@ -397,11 +394,6 @@ class Template:
                 self._compare(instance)
 
     @property
-    def data(self) -> frozenset[int]:
-        """Where its pieces of `PIECE` bytes are that are not all zeros."""
-        return self._data
-
-    @property
     def whole(self) -> mmap.mmap:
         """All of it; only to be read."""
         return self._whole
@@ -428,6 +420,8 @@ class Template:
                 self._restores = self._begins(instance)
         elif self._restores and self._proven:
             own = bytearray(own_pages(base, size))
+            if 1 not in own:  # a new instance
+                return
             for start, length in besides:
                 first, count = start // mmap.PAGESIZE, length // mmap.PAGESIZE
                 own[first : first + count] = bytes(count)

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ...base.errors import AgentForgeError
 from ...base.event_log import get_logger
+from ..guest.guest_code import LIBRARY
 from ..guest.live_code import RESEED, RESUME
 from ..host.files.memory_files import MemoryTree
-from ..host.machine import GuestMachine, TurnLimits, TurnOutcome
-from ..live.capture import capture, restore
-from ..live.durable_state import DurableState, WayBack
-from ..live.errors import SnapshotRefused
-from ..live.live_door import LiveDoor
+from ..host.files.system_calls import LINUX
+from ..host.machine import SUSPENDED, GuestMachine, TurnLimits, TurnOutcome
+from ..live.capture import MachineState, capture, restore
+from ..live.durable_state import DurableState, PendingTurn, WayBack
+from ..live.errors import SnapshotRefused, TurnDiverged, TurnJournalDamaged
+from ..live.journal.live_journal import LiveJournal
+from ..live.journal.replayed_calls import ReplayedCalls
+from ..live.live_door import LiveDoor, RequestAnswerer, nothing
 from ..live.progress import Progress
 from ..request import Request
 from .guest_interpreter import GuestInterpreter, provided
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
     from ..workspaces.quota import Room
 
 
+_LIBRARY: Final = LIBRARY.encode().strip(b"/") + b"/"
+
 _log = get_logger("agentforge.sandbox")
 
 
@@ -43,7 +49,11 @@ class DurableInterpreter(GuestInterpreter):
         """Remember the program; the first turn opens a machine."""
         self._state = state
         self._live_door: LiveDoor | None = None
+        self._live_journal: LiveJournal | None = None
+        self._calls: ReplayedCalls | None = None
+        self._answerer = RequestAnswerer({})
         self._before = Progress()
+        self._message = ""
         super().__init__(kind, **options)
 
     def check(self, request: Request) -> None:
@@ -71,27 +81,47 @@ class DurableInterpreter(GuestInterpreter):
             WriteError: The program waits, and cannot be written to its directory.
         """
         with self.in_use:
-            progress = self._state.way_back.progress
+            way_back = self._state.way_back
+            progress, turn = way_back.progress, way_back.turn
             is_new = request.answers is None
             self._before = progress.begun(request.fuel) if is_new else progress
+            self._answerer = RequestAnswerer({} if turn is None else request.answers or {})
+            if self._machine is not None and _has_files(way_back.machine):
+                self._end("undone")  # a turn that runs again starts with files opened again
             if self._machine is None and self.ended is None:
                 self._leave_workspace()
                 self._open_for(request.script.source)
+            services = services._replace(system_calls=self._calls_for(services))
             try:
-                outcome = self._settled(super().run(request, services, stop))
+                outcome = super().run(request, services, stop)
+                own = self._before.own_part(outcome, services.output_bytes)
+                own = self._settled(own, outcome)
+            except (TurnDiverged, TurnJournalDamaged):
+                self._state.advance(way_back.undone())
+                self._state.end_turn(is_over=True)
+                raise
             finally:
+                self._state.end_turn(is_over=self.turn_lost is not None)
                 self._state.rest()
             if self.suspended is not None:
                 self._state.save(self._codec)
-            return self._before.own_part(outcome, services.output_bytes)
+            return own if turn is None else turn.own_part(own)
 
-    def _settled(self, outcome: TurnOutcome) -> TurnOutcome:
-        """Take a way back from a turn that ended well, or undo it."""
+    def _settled(self, own: TurnOutcome, outcome: TurnOutcome) -> TurnOutcome:
+        """Take a way back from a turn that ended well, or undo it.
+
+        Args:
+            own: The turn's outcome without what earlier turns of the program used.
+            outcome: Its outcome.
+        """
+        if outcome.stopped == SUSPENDED and self._answerer.asked is not None:
+            return self._waiting_in_turn(own)
         door, machine = self._live_door, self._machine
         if door is not None and door.fault is not None and outcome.stopped is None:
-            outcome = outcome._replace(
+            own = own._replace(
                 exit_code=None, stopped=f"what the program waits for is unclear: {door.fault}"
             )
+            outcome = outcome._replace(stopped=own.stopped)
         self.turn_lost = outcome.stopped or ("it ended its interpreter" if outcome.ended else None)
         if self.turn_lost is None and machine is not None and door is not None:
             assert self._temporary is not None  # noqa: S101 (it was served)
@@ -100,11 +130,23 @@ class DurableInterpreter(GuestInterpreter):
                 self._state.advance(WayBack(state, self._before.after(outcome, door.suspension)))
             except SnapshotRefused as error:
                 self.turn_lost = error.reason
-                outcome = outcome._replace(exit_code=None, stopped=error.reason)
+                own = own._replace(exit_code=None, stopped=error.reason)
         if self.turn_lost is not None:
             self._end("undone")
         self.suspended = self._state.way_back.progress.suspension
-        return outcome if self.suspended is None else outcome._replace(exit_code=None)
+        return own if self.suspended is None else own._replace(exit_code=None)
+
+    def _waiting_in_turn(self, own: TurnOutcome) -> TurnOutcome:
+        """Have a turn that waits in a plain function run again with the answer."""
+        way_back, journal, asked = self._state.way_back, self._live_journal, self._answerer.asked
+        assert journal is not None  # noqa: S101 (it stopped the turn)
+        before = self._before.suspension if way_back.turn is None else way_back.turn.before
+        turn = PendingTurn(self._message, journal.entries, len(own.stdout), len(own.stderr), before)
+        progress = self._before._replace(suspension=asked)
+        self._state.advance(way_back._replace(progress=progress, turn=turn))
+        self._end("undone")
+        self.turn_lost, self.suspended = None, asked
+        return own._replace(exit_code=None, stopped=None, ended=False)
 
     # ---------------------------------------------------------- the machine
 
@@ -146,12 +188,17 @@ class DurableInterpreter(GuestInterpreter):
 
     def _serve(self, machine: GuestMachine, services: GuestServices) -> None:
         super()._serve(machine, services)
-        state, temporary = self._state.way_back.machine, self._temporary
-        if state is None or temporary is None or self._is_restored:
+        way_back, temporary = self._state.way_back, self._temporary
+        state = way_back.machine
+        assert temporary is not None  # noqa: S101 (it was served)
+        if state is None:
+            state = capture(machine, template=self._begun_with, temporary=temporary)
+            self._state.advance(way_back._replace(machine=state))
+        if self._is_restored:
             return
         try:
             restore(state, machine, template=self._begun_with, temporary=temporary)
-            if self._before.is_fork:
+            if self._before.is_fork and way_back.turn is None:
                 prepare_machine(machine, f"\0{RESEED}")
         except BaseException:
             self._end("error")
@@ -168,9 +215,35 @@ class DurableInterpreter(GuestInterpreter):
     # ---------------------------------------------------------- a turn
 
     def _code_of_turn(self, request: Request) -> str:
-        if request.answers is None:
-            return request.script.message()
-        return f"\0{RESUME}\0{json.dumps({'answers': request.answers})}"
+        turn = self._state.way_back.turn
+        if turn is not None:
+            self._message = turn.message
+        elif request.answers is None:
+            self._message = request.script.message()
+        else:
+            self._message = f"\0{RESUME}\0{json.dumps({'answers': request.answers})}"
+        return self._message
+
+    def _journal(self) -> LiveJournal:
+        turn = self._state.way_back.turn
+        file = self._state.begin_turn(self._message, self._before, self._codec)
+        self._answerer.saved = nothing if file is None else file.sync
+        self._live_journal = LiveJournal(
+            b"" if turn is None else turn.notes,
+            files=self._calls,
+            sink=nothing if file is None else file.append,
+            sync=nothing if file is None else file.sync,
+            answer=self._answerer,
+            sequence=self._before.sequence,
+        )
+        return self._live_journal
+
+    def _calls_for(self, services: GuestServices) -> ReplayedCalls:
+        """Return the system calls of the open tree, or of the next one."""
+        if self._calls is None or self._workspace is None:
+            calls = services.system_calls or LINUX
+            self._calls = ReplayedCalls(calls, moved=self._state.is_moved)
+        return self._calls
 
     def _limits(self, request: Request, output_bytes: int, stop: threading.Event) -> TurnLimits:
         return self._before.limits(request.deadline_s, output_bytes, stop)
@@ -178,3 +251,10 @@ class DurableInterpreter(GuestInterpreter):
     def _door(self, request: Request, stop: threading.Event) -> LiveDoor:
         self._live_door = LiveDoor(super()._door(request, stop), request.deadline_s, stop)
         return self._live_door
+
+
+def _has_files(state: MachineState | None) -> bool:
+    """Return whether a program has files of the workspace or of `/tmp` open."""
+    return state is not None and any(
+        one.path is None or not one.path.startswith(_LIBRARY) for one in state.descriptors.opened
+    )

@@ -25,7 +25,7 @@ from ..host.files.host_directory import HostTree
 from ..host.files.memory_files import MemoryTree
 from ..host.files.quota import QuotaMeter
 from ..host.files.system_calls import LINUX
-from ..host.machine import GuestMachine, TurnLimits, TurnOutcome
+from ..host.machine import GuestMachine, TurnJournal, TurnLimits, TurnOutcome
 from ..host.preview1.guest import Guest
 from ..host.template import Template
 from ..policy import DEFAULT_ENVIRONMENT
@@ -205,6 +205,7 @@ class GuestInterpreter:
                     for name in ("stdout", "stderr")
                 ],
                 door=door,
+                journal=self._journal(),
             )
             try:
                 with unavailable():
@@ -226,6 +227,10 @@ class GuestInterpreter:
     def _door(self, request: Request, stop: threading.Event) -> ToolDoor | LiveDoor | None:
         """Return what answers the turn's requests to the host."""
         return None if self._offered is None else self._offered.door(request.deadline_s, stop)
+
+    def _journal(self) -> TurnJournal | None:
+        """Return what follows the turn, so that it can be run again; None for nothing."""
+        return None
 
     def _limits(self, request: Request, output_bytes: int, stop: threading.Event) -> TurnLimits:
         return TurnLimits(request.fuel, output_bytes, request.deadline_s, stop)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 from ..host.template import Template
 from ..installed.interpreter_files import LIBRARY_ARCHIVE, MODULE
-from ..live.durable_state import WayBack, progress_of
+from ..live.durable_state import WayBack, progress_of, turn_of
 from ..live.errors import SnapshotRefused
 from ..live.snapshot_file import Interpreter, Snapshot, snapshot_of
 from ..policy import ExecutionPolicy
@@ -47,7 +47,10 @@ class RuntimeCodec(NamedTuple):
             interpreter=self._interpreter(),
             template=self.template(state.template),
             limits=self.policy,
-            said=way_back.progress.encoded(),
+            said={
+                **way_back.progress.encoded(),
+                "turn": None if way_back.turn is None else way_back.turn.encoded(),
+            },
         )
 
     def decode(self, snapshot: Snapshot) -> WayBack:
@@ -57,7 +60,7 @@ class RuntimeCodec(NamedTuple):
         )
         progress = progress_of(snapshot)
         fuel = min(progress.fuel, self.policy.fuel_budget)
-        return WayBack(state, progress._replace(fuel=fuel))
+        return WayBack(state, progress._replace(fuel=fuel), turn=turn_of(snapshot))
 
     def template(self, digest: str) -> Template:
         """Return the template that a program's state is relative to.

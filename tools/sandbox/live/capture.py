@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from ..host.engine.clock import TurnClock
 from ..host.files.memory_files import MemoryTree
 from ..host.machine import GuestMachine
-from ..host.memory_state import ForkTemplate, changed, content, give, origin_of
+from ..host.memory_state import changed, content, give
 from ..host.template import Template
-from .descriptor_state import DescriptorCapture, DescriptorsState, reopen
 from .errors import SnapshotRefused
-from .tree_state import TreeCapture, TreeState, fill
+from .state.descriptor_state import DescriptorCapture, DescriptorsState, reopen
+from .state.tree_state import TreeCapture, TreeState, fill
 
 
 class MachineState(NamedTuple):
@@ -64,33 +64,23 @@ def capture(
         SnapshotRefused: An open file without a name cannot be read.
     """
     ranges = tuple(changed(template, machine.instance))
-    return _state_of(machine, template, temporary, wall_ns())._replace(
-        ranges=ranges, pages=content(machine.instance, ranges)
-    )
-
-
-def _state_of(
-    machine: GuestMachine, template: Template, temporary: MemoryTree, wall_ns: int
-) -> MachineState:
-    """Return all of a machine's state but its memory."""
-    descriptors = machine.guest.descriptors
-    tree = TreeCapture(temporary)
+    guest, tree = machine.guest, TreeCapture(temporary)
     try:
-        opened = DescriptorCapture(machine.reached, tree).state_of(descriptors)
+        opened = DescriptorCapture(machine.reached, tree).state_of(guest.descriptors)
     except OSError as error:
         raise SnapshotRefused(
             f"an open file of the workspace cannot be read ({error.strerror})",
             "close it in the program, or look after the disk",
         ) from error
     return MachineState(
-        template=origin_of(template).digest,
+        template=template.digest,
         memory_size=machine.memory_bytes,
-        ranges=(),
-        pages=b"",
+        ranges=ranges,
+        pages=content(machine.instance, ranges),
         descriptors=opened,
         temporary=tree.state(),
-        monotonic_ns=machine.guest.monotonic_ns(),
-        wall_ns=wall_ns,
+        monotonic_ns=guest.monotonic_ns(),
+        wall_ns=wall_ns(),
     )
 
 
@@ -121,64 +111,16 @@ def restore(
         Trapped: The machine may not have that much memory.
         OSError: The system refused; close the machine.
     """
-    if state.template != origin_of(template).digest:
+    if state.template != template.digest:
         raise SnapshotRefused(
             "it belongs to another prepared interpreter",
             "restore it with the release and interpreter that saved it",
         )
     if not give(template, machine.instance, state.memory_size, state.ranges, state.pages):
         raise SnapshotRefused("the interpreter's memory has grown", "open another interpreter")
-    _go_on(state, machine, temporary, wall_ns())
-
-
-def _go_on(
-    state: MachineState,
-    machine: GuestMachine,
-    temporary: MemoryTree,
-    wall_ns: int,
-) -> None:
-    """Give a machine all of a state but its memory."""
     machine.instance.clock = TurnClock(None)  # the last turn's deadline does not count here
     guest = machine.guest
-    guest.go_on_at(state.monotonic_ns + max(0, wall_ns - state.wall_ns))
+    guest.go_on_at(state.monotonic_ns + max(0, wall_ns() - state.wall_ns))
     guest.descriptors.close_counted()
     nodes = fill(temporary, state.temporary)
     reopen(guest.descriptors, state.descriptors, machine.reached, nodes)
-
-
-class ForkImage(NamedTuple):
-    """What copies of a machine begin with.
-
-    Attributes:
-        template: Its memory, mapped copy-on-write by the copies.
-        state: The rest of its state.
-    """
-
-    template: Template
-    state: MachineState
-
-    @classmethod
-    def of(
-        cls,
-        machine: GuestMachine,
-        *,
-        template: Template,
-        temporary: MemoryTree,
-        wall_ns: Callable[[], int] = time.time_ns,
-    ) -> Self:
-        """Copy a machine's state; as `capture`, but for many copies."""
-        state = _state_of(machine, template, temporary, wall_ns())
-        return cls(ForkTemplate.of(machine.instance, template), state)
-
-    def begin(
-        self,
-        machine: GuestMachine,
-        *,
-        temporary: MemoryTree,
-        wall_ns: Callable[[], int] = time.time_ns,
-    ) -> None:
-        """Make a new machine, which began with `template` and is mounted, the copy.
-
-        Its chance is the original's, until the program is told to draw another.
-        """
-        _go_on(self.state, machine, temporary, wall_ns())

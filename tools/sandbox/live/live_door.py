@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
 
+from ...base.clock import utc_now
 from ..guest.tool_frames import (
     MAX_REQUEST_BYTES,
     BadRequest,
@@ -13,12 +15,13 @@ from ..guest.tool_frames import (
     encoded_failure,
     encoded_list,
     encoded_value,
+    from_json,
     quoted,
     request_id,
 )
 from ..host.preview1.guest import Door
 from ..result_parts import Suspension, ToolCallRecord
-from .requests import decode_suspension
+from .requests import decode_request, decode_suspension
 
 _SUSPENDED: Final = b'"suspended"'
 _OWN: Final = (_SUSPENDED, b'"request"')
@@ -93,7 +96,7 @@ class LiveDoor:
             number = request_id(said)
             if said.get("op") == "suspended":
                 self.suspension = self.fault = None
-                self.suspension = decode_suspension(said)
+                self.suspension = _waiting(decode_suspension(said))
                 return encoded_value(number, None)
         except BadRequest as error:
             if _SUSPENDED in request:
@@ -114,3 +117,57 @@ class LiveDoor:
     def _look(self) -> None:
         if self._cancel.is_set() or time.monotonic() >= self._until:
             raise BadRequest("the turn is about to end")
+
+
+def _waiting(suspension: Suspension) -> Suspension:
+    if not suspension.requests and suspension.wake_at is None:
+        raise BadRequest("the program waits for nothing")
+    return suspension
+
+
+class RequestAnswerer:
+    """Answers the requests of plain functions in one turn: `journal.LiveJournal`'s `answer`.
+
+    Args:
+        answers: What is known, by the request's id.
+
+    Attributes:
+        asked: The request that has no answer, which stops the turn; or None.
+        saved: Stores what the turn's journal has.
+    """
+
+    def __init__(self, answers: Mapping[int, Mapping[str, Any]]) -> None:
+        self._answers = answers
+        self.asked: Suspension | None = None
+        self.saved: Callable[[], object] = nothing
+
+    def __call__(self, frame: bytes) -> bytes | None:
+        """Answer a request by a frame; None stops the turn."""
+        number = None
+        try:
+            said = decoded_request(frame, nothing)
+            number = request_id(said)
+            if said.get("kind") == "checkpoint":
+                self.saved()
+                return encoded_value(number, None)
+            request = decode_request(said)
+            answer = self._answers.get(request.id)
+            if answer is None and request.until is not None and request.until <= utc_now():
+                answer = {"value": None}
+            if answer is None:
+                asked = {
+                    "requests": [said],
+                    "wake_at": said.get("until"),
+                    "where": said.get("where"),
+                }
+                self.asked = decode_suspension(asked)
+                return None
+        except BadRequest as error:
+            return encoded_failure(number, "protocol", str(error))
+        if "error" in answer:
+            return encoded_failure(number, "failed", str(answer["error"]))
+        return encoded_value(number, from_json(answer["value"], nothing))
+
+
+def nothing(_: object = None) -> None:
+    """Do nothing."""

@@ -7,6 +7,8 @@ was taken over finds another snapshot than it left, and is refused.
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -14,9 +16,11 @@ from ...base.files import AtomicFileWriter, FileSystem, OsFileSystem, try_lock, 
 from ...base.files.directory_store import make_durable_directory
 from ...base.files.filesystem import DIRECTORY_FLAGS
 from ..errors import ProgramElsewhere
+from .journal.journal_file import JournalFile
 from .snapshot_file import Snapshot
 
 STATE_NAME: Final = "state.aflive"
+JOURNAL_NAME: Final = "turn.afjournal"
 
 Stamp = tuple[int, int, int]
 
@@ -33,6 +37,7 @@ class ProgramDirectory:
         self.path: Final = path
         self._fs: Final = fs or OsFileSystem()
         self._fd = -1
+        self._digest = ""
         self._left: Stamp | None = None
         self._is_known = False
 
@@ -72,6 +77,7 @@ class ProgramDirectory:
             ReadError: It cannot be read.
         """
         found = self.peek()
+        self._digest = "" if found is None else found.digest
         self._left, self._is_known = self._stamp(), True
         return found
 
@@ -88,7 +94,37 @@ class ProgramDirectory:
         path = self.path / STATE_NAME
         with AtomicFileWriter(path, fs=self._fs, directory_fd=self._fd, leftover_age_s=0) as file:
             file.write(bytes(snapshot))
+        self._digest = snapshot.digest
         self._left, self._is_known = self._stamp(), True
+
+    def has_journal(self) -> bool:
+        """Return whether there is the journal of a turn."""
+        return os.path.lexists(self.path / JOURNAL_NAME)
+
+    def create_journal(self) -> JournalFile:
+        """Create the journal of a turn that starts from the snapshot; the lock is held.
+
+        Raises:
+            TurnJournalNotWritten: The file cannot be written.
+        """
+        return JournalFile.create(self.path / JOURNAL_NAME, self._start())
+
+    def open_journal(self) -> JournalFile | None:
+        """Open the journal of the turn that a killed process was in; the lock is held.
+
+        Raises:
+            TurnJournalDamaged: It is damaged, or of a turn that started from another snapshot.
+            TurnJournalNotWritten: The file cannot be read.
+        """
+        return JournalFile.open(self.path / JOURNAL_NAME, self._start())
+
+    def remove_journal(self) -> None:
+        """Remove the journal of a turn that is over; the lock is held."""
+        with suppress(FileNotFoundError):
+            os.unlink(self.path / JOURNAL_NAME)
+
+    def _start(self) -> bytes:
+        return bytes.fromhex(self._digest)
 
     def _stamp(self) -> Stamp | None:
         try:

@@ -36,14 +36,11 @@ def decode_suspension(said: Mapping[str, Any]) -> Suspension:
     requests = tuple(map(decode_request, _list(said, "requests", MOST_OPEN)))
     if len({request.id for request in requests}) < len(requests):
         raise BadRequest("two open requests have one id")
-    found = Suspension(
+    return Suspension(
         requests=requests,
         wake_at=_moment(said, "wake_at"),
         where=tuple(map(_frame, _list(said, "where", _MOST_FRAMES))),
     )
-    if not found.requests and found.wake_at is None:
-        raise BadRequest("the program waits for nothing")
-    return found
 
 
 def encode_suspension(suspension: Suspension) -> dict[str, Any]:

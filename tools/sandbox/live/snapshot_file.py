@@ -1,7 +1,8 @@
 """A snapshot as bytes: the form AFLIVE01.
 
-A head (magic, form, three lengths, SHA-256 of the rest), the description, the pages of memory,
-packed against the template's same pages, and the index with the content of files in memory, packed.
+A head (magic, form, four lengths, SHA-256 of the rest), the description, the pages of memory,
+packed against the template's same pages, the index with the content of files in memory, packed, and
+what the program's host attached, packed.
 Anyone may have written it: it is checked as a whole before any of it is used. There is no
 signature; a made-up one is a hostile guest, as sealed as any other.
 """
@@ -9,24 +10,24 @@ signature; a made-up one is a hostile guest, as sealed as any other.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...base.files import AtomicFileWriter, OsFileSystem, read_regular_file
-from ..host.memory_state import origin_of
 from .capture import MachineState
-from .description import (
+from .errors import SnapshotDamaged, SnapshotRefused
+from .state.description import (
     MOST_DESCRIPTION,
     MOST_INDEX,
-    Description,
+    SnapshotDescription,
     StateLimits,
     decode_index,
     encode_index,
 )
-from .errors import SnapshotDamaged, SnapshotRefused
-from .pages import pack, unpack
+from .state.pages import pack, unpack
 
 if TYPE_CHECKING:
     from ...base.files import FileSystem
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 MAGIC: Final = b"AFLIVE01"
 FORM: Final = 1
 
-_HEAD: Final = struct.Struct("<8sIQQQ32s")
+_HEAD: Final = struct.Struct("<8sIQQQQ32s")
 _SAVED_ELSEWHERE: Final = "restore it with the release and interpreter that saved it"
 
 
@@ -62,23 +63,21 @@ class Snapshot:
         """
         if len(data) < _HEAD.size or not data.startswith(MAGIC):
             raise SnapshotDamaged("it is no snapshot of a program")
-        _, form, described, paged, filed, digest = _HEAD.unpack_from(data)
+        _, form, *lengths, digest = _HEAD.unpack_from(data)
         if form != FORM:
             raise SnapshotRefused(
                 f"it has form {form}, and this release reads form {FORM}",
                 "restore it with the release that saved it",
             )
-        ends = [_HEAD.size, described, paged, filed]
-        if described > MOST_DESCRIPTION or sum(ends) != len(data):
+        if lengths[0] > MOST_DESCRIPTION or _HEAD.size + sum(lengths) != len(data):
             raise SnapshotDamaged("it is cut short, or longer than it says")
         whole = memoryview(data)
         if _digest_of(whole[: _HEAD.size - len(digest)], whole[_HEAD.size :]) != digest:
             raise SnapshotDamaged("its digest is that of other content")
         self._data: Final = bytes(data)
-        self._pages_at = _HEAD.size + described
-        self._files_at = self._pages_at + paged
+        self._ends: Final = list(itertools.accumulate(lengths, initial=_HEAD.size))
         self.digest: Final = hashlib.sha256(data).hexdigest()
-        self.description: Final = Description.decoded(self._data[_HEAD.size : self._pages_at])
+        self.description: Final = SnapshotDescription.decoded(self._part(0))
 
     def __bytes__(self) -> bytes:
         return self._data
@@ -141,21 +140,33 @@ class Snapshot:
             raise _exceeds("bytes in /tmp", found.content_bytes, limits.temporary_bytes)
         if found.memory_size < template.size:
             raise SnapshotDamaged("its memory is smaller than its template")
-        files = self._data[self._files_at :]
-        content = unpack(files, found.index_bytes + found.content_bytes)
+        content = unpack(self._part(2), found.index_bytes + found.content_bytes)
         index, content = content[: found.index_bytes], content[found.index_bytes :]
         descriptors, temporary = decode_index(index, content, limits)
-        packed = self._data[self._pages_at : self._files_at]
         return MachineState(
             template=found.template,
             memory_size=found.memory_size,
             ranges=found.ranges,
-            pages=unpack(packed, found.page_bytes, template.content(found.ranges)),
+            pages=unpack(self._part(1), found.page_bytes, template.content(found.ranges)),
             descriptors=descriptors,
             temporary=temporary,
             monotonic_ns=found.monotonic_ns,
             wall_ns=found.wall_ns,
         )
+
+    def attached(self, most: int) -> bytes:
+        """Return what the program's host attached; untrusted.
+
+        Raises:
+            SnapshotRefused: It has more than this many bytes, or is damaged.
+        """
+        size = self.description.attached_bytes
+        if size > most:
+            raise _exceeds("bytes attached", size, most)
+        return unpack(self._part(3), size)
+
+    def _part(self, number: int) -> bytes:
+        return self._data[self._ends[number] : self._ends[number + 1]]
 
     def _template(
         self, interpreter: Interpreter, template_of: Callable[[str], Template | None]
@@ -180,6 +191,7 @@ def snapshot_of(
     template: Template,
     limits: StateLimits,
     said: Mapping[str, Any],
+    attached: bytes = b"",
 ) -> Snapshot:
     """Return a machine's state as a snapshot.
 
@@ -189,6 +201,7 @@ def snapshot_of(
         template: The template that the state is relative to.
         limits: What the guest may have when it is restored.
         said: What the program's host says of it, as JSON; untrusted when it is read back.
+        attached: What it adds, likewise.
 
     Raises:
         SnapshotRefused: It would exceed a limit when it is restored.
@@ -199,7 +212,7 @@ def snapshot_of(
         raise _exceeds("bytes in /tmp and open files without a name", held, limits.temporary_bytes)
     if len(index) > MOST_INDEX:
         raise _exceeds("bytes about its files", len(index), MOST_INDEX)
-    description = Description(
+    description = SnapshotDescription(
         module=interpreter.module,
         library=interpreter.library,
         template=state.template,
@@ -209,15 +222,19 @@ def snapshot_of(
         wall_ns=state.wall_ns,
         index_bytes=len(index),
         content_bytes=sum(map(len, contents)),
+        attached_bytes=len(attached),
         said=said,
     ).encoded()
     if len(description) > MOST_DESCRIPTION:
         raise _exceeds("bytes in its description", len(description), MOST_DESCRIPTION)
-    pages = pack(state.pages, origin_of(template).content(state.ranges))
-    files = pack(b"".join((index, *contents)))
-    head = _HEAD.pack(MAGIC, FORM, len(description), len(pages), len(files), bytes(32))[:-32]
-    rest = b"".join((description, pages, files))
-    return Snapshot(b"".join((head, _digest_of(head, rest), rest)))
+    parts = (
+        description,
+        pack(state.pages, template.content(state.ranges)),
+        pack(b"".join((index, *contents))),
+        pack(attached),
+    )
+    head = _HEAD.pack(MAGIC, FORM, *map(len, parts), bytes(32))[:-32]
+    return Snapshot(b"".join((head, _digest_of(head, *parts), *parts)))
 
 
 def _digest_of(*parts: bytes | memoryview) -> bytes:

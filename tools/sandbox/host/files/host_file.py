@@ -65,7 +65,7 @@ class HostFile:
             OSError: The system refuses.
         """
         path, flags = b"/proc/self/fd/%d" % self._fd, os.O_RDONLY | os.O_CLOEXEC
-        fd = self._calls.open(path, flags)
+        fd = self._calls.open(path, flags, dir_fd=self._fd)
         try:
             yield fd
         finally:

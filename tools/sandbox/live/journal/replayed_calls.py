@@ -47,10 +47,13 @@ class ReplayedCalls(NotedCalls, SystemCalls):
 
     Args:
         real: What makes the calls.
+        moved: Whether the files may be copies of those that a journal was written with, though the
+            directory is the same; if that is another, they are.
     """
 
-    def __init__(self, real: SystemCalls = LINUX) -> None:
+    def __init__(self, real: SystemCalls = LINUX, *, moved: bool = False) -> None:
         super().__init__(real)
+        self._moved = moved
         self._recounts = False
 
     @property
@@ -71,7 +74,7 @@ class ReplayedCalls(NotedCalls, SystemCalls):
         reader, inodes = journal.take(Op.ROOTS), self._files.roots()
         if reader is not None:
             noted = [reader.number() for _ in range(reader.number())]
-            self._files.are_copies = noted != inodes
+            self._files.are_copies = self._moved or noted != inodes
             return
         writer = journal.note(Op.ROOTS)
         for number in (len(inodes), *inodes):

@@ -15,7 +15,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ..host.files.files import (
+from ...host.files.files import (
     Descriptor,
     Descriptors,
     Directory,
@@ -25,11 +25,11 @@ from ..host.files.files import (
     Opening,
     StaleNode,
 )
-from ..host.files.host_directory import HostDirectory
-from ..host.files.host_file import HostFile
-from ..host.files.memory_files import MemoryDirectory, MemoryFile
-from ..host.files.memory_nodes import MemoryNode, ReadOnlyFile
-from ..host.files.mount_points import MountPoints
+from ...host.files.host_directory import HostDirectory
+from ...host.files.host_file import HostFile
+from ...host.files.memory_files import MemoryDirectory, MemoryFile
+from ...host.files.memory_nodes import MemoryNode, ReadOnlyFile
+from ...host.files.mount_points import MountPoints
 from .tree_state import TreeCapture
 
 _SAMPLED: Final = 1 << 16

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
-from ...base.compression import zstd
-from .errors import SnapshotDamaged
+from ..errors import SnapshotDamaged
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 _LEVEL: Final = 3
 _WINDOW: Final = 23

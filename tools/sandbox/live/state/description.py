@@ -12,13 +12,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from ...base.errors import shown
-from ...base.reading.nodes import NoJsonObject, parse_json
-from ..guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES
-from ..host.files.files import NodeKind
-from ..host.preview1 import rights
+from ....base.errors import shown
+from ....base.reading.nodes import NoJsonObject, parse_json
+from ...guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES
+from ...host.files.files import NodeKind
+from ...host.preview1 import rights
+from ..errors import SnapshotDamaged
 from .descriptor_state import FIRST_NUMBER, DescriptorsState, OpenState, PreopenedState
-from .errors import SnapshotDamaged
 from .tree_state import NameState, NodeState, TreeState
 
 MOST_DESCRIPTION: Final = 1 << 20
@@ -62,7 +62,7 @@ class StateLimits(Protocol):
         """The most host memory for listings."""
 
 
-class Description(NamedTuple):
+class SnapshotDescription(NamedTuple):
     """What a snapshot says of itself.
 
     Attributes:
@@ -75,6 +75,7 @@ class Description(NamedTuple):
         wall_ns: The wall clock at that moment.
         index_bytes: The size of the index.
         content_bytes: The size of what follows it: the content of files and listings.
+        attached_bytes: The size of what the program's host attached.
         said: What the program's host says of it; checked by its reader.
     """
 
@@ -87,6 +88,7 @@ class Description(NamedTuple):
     wall_ns: int
     index_bytes: int
     content_bytes: int
+    attached_bytes: int
     said: Mapping[str, Any]
 
     @property
@@ -103,7 +105,7 @@ class Description(NamedTuple):
         return _dumped({**self._asdict(), "ranges": gaps})
 
     @classmethod
-    def decoded(cls, data: bytes) -> Description:
+    def decoded(cls, data: bytes) -> SnapshotDescription:
         """Return what it says.
 
         Raises:
@@ -126,6 +128,7 @@ class Description(NamedTuple):
             wall_ns=_whole(given["wall_ns"], "its time", 0, _MOST_NS),
             index_bytes=_whole(given["index_bytes"], "the size of its index", 2, MOST_INDEX),
             content_bytes=_whole(given["content_bytes"], "the size of its files", 0, 1 << 40),
+            attached_bytes=_whole(given["attached_bytes"], "what is attached", 0, 1 << 40),
             said=given["said"],
         )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ..host.files.files import NodeKind
-from ..host.files.memory_files import MemoryDirectory, MemoryFile, MemoryLink, MemoryTree
-from ..host.files.memory_nodes import OF_A_NAME, OF_A_NODE, MemoryNode
+from ...host.files.files import NodeKind
+from ...host.files.memory_files import MemoryDirectory, MemoryFile, MemoryLink, MemoryTree
+from ...host.files.memory_nodes import OF_A_NAME, OF_A_NODE, MemoryNode
 
 
 class NodeState(NamedTuple):
