@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .domain.session_observer import SessionObserver as SessionObserver
     from .errors import HarnessError as HarnessError
     from .errors import NoActiveSession as NoActiveSession
+    from .errors import PhaseWaits as PhaseWaits
     from .errors import QuestionWaits as QuestionWaits
     from .errors import SessionConflict as SessionConflict
     from .errors import SessionCorrupted as SessionCorrupted
@@ -65,7 +66,7 @@ else:
             "session_domain": "InvalidSession InvalidSessionId InvalidStateTransition "
             "SessionArtifact SessionContext SessionHistory SessionState TokenBudget",
             "ports": "PhaseExecutor PhaseResult QuestionChannel",
-            "errors": "HarnessError NoActiveSession QuestionWaits SessionConflict "
+            "errors": "HarnessError NoActiveSession PhaseWaits QuestionWaits SessionConflict "
             "SessionCorrupted SessionFenced SessionIdTaken SessionInUse SessionNotFound",
             "session_ports": "LocalSessions SessionRepository",
             "domain.session_observer": "SessionEvent SessionObserver",

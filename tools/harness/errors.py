@@ -7,6 +7,7 @@ Errors of single values are in `session_checks` and `session_states`, those of f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 from ..base.errors import AgentForgeError, ErrorKind
@@ -190,6 +191,29 @@ class QuestionWaits(HarnessError, retryable=True):
     session_id: str
     question_id: str
     timeout_s: float
+
+
+class PhaseWaits(HarnessError, retryable=True):
+    """The code of a phase waits; its program is stored, and nothing of it runs."""
+
+    message = """phase {phase!r} of session {session_id} waits {awaited}. Its program is stored; run
+    the same code again, from any worker, and it goes on at that line once it can."""
+    session_id: str
+    phase: str | None
+    question_ids: Sequence[str]
+    """The questions to a person, or to another program, that are open."""
+    wake_at: datetime | None
+    """When it goes on without an answer, or None."""
+    where: Sequence[str]
+    """The lines that wait, the innermost last."""
+
+    @property
+    def awaited(self) -> str:
+        """Where it waits, and what for."""
+        until = [] if self.wake_at is None else [f"until {self.wake_at:%Y-%m-%d %H:%M:%S} UTC"]
+        asked = [f"for the answer to question {one}" for one in self.question_ids]
+        place = f"at {self.where[-1]} " if self.where else ""
+        return place + ", ".join(asked + until)
 
 
 class SessionTooLarge(_Located):

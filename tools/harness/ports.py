@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
 from ..base.question import Question
-from .domain.history_events import QuestionEnded
+from .domain.history_events import PhaseRequest, QuestionEnded
 
 TokenCounter = Callable[[str], int]
 """Returns how many tokens a model counts in a text."""
@@ -20,6 +21,34 @@ TokenCounter = Callable[[str], int]
 
 def _as_tuple(paths: Iterable[str]) -> tuple[str, ...]:
     return tuple(paths)
+
+
+@frozen(kw_only=True)
+class SuspendedProgram:
+    """Where the code of a phase waits, and what for.
+
+    Attributes:
+        program: The state of the program, for `ResumingExecutor.resume`.
+        requests: What it waits for; untrusted, as the code chose it.
+        wake_at: When it wants to go on without an answer, or None.
+        where: The lines that wait ("deploy.py:12 in main"), the innermost last.
+    """
+
+    program: bytes = field(repr=False)
+    requests: tuple[PhaseRequest, ...] = ()
+    wake_at: datetime | None = None
+    where: tuple[str, ...] = field(default=(), converter=_as_tuple)
+
+
+@frozen
+class Unanswered:
+    """The answer to a request that has none: the code gets it as an error.
+
+    Attributes:
+        reason: Why.
+    """
+
+    reason: str
 
 
 @frozen(kw_only=True)
@@ -42,6 +71,7 @@ class PhaseResult:
         quota_exceeded: Names of the workspace quotas that the code ran into.
         lost_writes: Files that differ from what the code wrote, each with the reason. If there are
             any, the result is not a success, whatever the exit code.
+        suspended: Where the code waits, if it has not ended; only of a `ResumingExecutor`.
     """
 
     success: bool
@@ -58,6 +88,7 @@ class PhaseResult:
     workspace: Path | None = None
     quota_exceeded: tuple[str, ...] = field(default=(), converter=_as_tuple)
     lost_writes: tuple[str, ...] = field(default=(), converter=_as_tuple)
+    suspended: SuspendedProgram | None = None
 
     @property
     def problem(self) -> str | None:
@@ -123,6 +154,38 @@ class PhaseExecutor(Protocol):
             fuel: Limit in units of fuel; None takes the executor's default.
             files: Files to put into the workspace first, by their path from its top; links are not
                 followed.
+        """
+        ...
+
+
+@runtime_checkable
+class ResumingExecutor(PhaseExecutor, Protocol):
+    """Runs code that may wait: its result is then `suspended`, and any process resumes it.
+
+    Every implementation guarantees, beside what each executor does: a program resumed with its
+    answers goes on as if it had never stopped, as often as it is resumed, in the workspace as it
+    was.
+    """
+
+    def resume(
+        self,
+        program: bytes,
+        answers: Mapping[int, object],
+        *,
+        session_id: str,
+        deadline_s: float | None = None,
+    ) -> PhaseResult:
+        """Go on with a suspended program in the workspace of `session_id`.
+
+        Args:
+            program: Its state, from `SuspendedProgram.program`.
+            answers: JSON values, or `Unanswered`, for some of its requests by their ids; the
+                program waits for the others. Without any, only what it slept for goes on.
+            session_id: Whose workspace the code sees.
+            deadline_s: As for `execute`, for this stretch; fuel is the whole program's.
+
+        Raises:
+            AgentForgeError: The program can't be resumed here; the error says what can.
         """
         ...
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
@@ -51,6 +51,7 @@ from .errors import (
     NoActiveSession,
     NoPhaseExecutor,
     NoQuestionChannel,
+    PhaseWaits,
     SessionAlreadyActive,
     SessionConflict,
     SessionIdTaken,
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from ..base.search_words import SearchWords
     from ..base.tracing.conventions import Carrier
     from .events.event_feed import EventFeed
+    from .services.suspended_phases import SuspendedPhases
     from .views.session_search import SessionMatches
 
 __all__ = [
@@ -581,6 +583,7 @@ class SessionManager:
         session = self._require("advance_phase")
         taken = self._snapshot_to_advance(session)
         with self._changes.changing(session):
+            self._leave_program(session, f"phase {new_phase} began")
             session.enter_phase(
                 new_phase, snapshot=taken.snapshot, unkept=taken.unkept, now=self._clock()
             )
@@ -598,6 +601,7 @@ class SessionManager:
         """
         session = self._require("retry_phase")
         with self._changes.changing(session):
+            self._leave_program(session, "another attempt began")
             session.next_attempt(reason=reason, now=self._clock())
         return session
 
@@ -617,6 +621,13 @@ class SessionManager:
         session together. If the worker dies in between, the session does not show the run, so the
         work runs again: the code runs at least once, its result is recorded exactly once.
 
+        Code that waits (for a person, a call's result, a moment) is suspended: its program is
+        stored with the session, at a checkpoint, each of its questions is asked once, and
+        `PhaseWaits` is raised. The next call with the same code, by any worker, goes on at that
+        line once there is an answer, or the moment has come; the result has what it printed since.
+        Other code, another attempt or another phase drops the program, which the history says; a
+        return to that checkpoint, or a fork from it, goes on with it, and asks again.
+
         Args:
             code: Python source; it runs in the session's workspace.
             files: Files to put into the workspace first, by their path from its top; text is
@@ -631,6 +642,8 @@ class SessionManager:
             The result, with `success` as it was judged.
 
         Raises:
+            PhaseWaits: The code waits; its program is stored.
+            NoQuestionChannel: The code asks, and the manager has no channel; its program is stored.
             NoPhaseExecutor: The manager has no executor.
             NoActiveSession: No session is current.
             InvalidStateTransition: It is not active.
@@ -651,12 +664,14 @@ class SessionManager:
             session.require(SessionState.ACTIVE, operation="run_phase")
             check([*count_fault("tokens", tokens, least=0), *input_faults(files or {})])
             self._checkpoints.prepare(session)
-            self._events.announce(session, PhaseStarted())
             run = self._executor.execute
             execute = partial(run, files=files) if files else run  # not all executors accept files
-            result = execute(code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel)
-            if result.trapped == "cancelled":
-                check_cancelled()
+            execute = partial(execute, deadline_s=deadline_s, fuel=fuel)
+            try:
+                result = self._ran(session, code, execute, deadline_s)
+            except PhaseWaits:
+                span.set(Attribute.OUTCOME, "suspended")
+                raise
             problem = judge(result) if judge is not None else result.problem
             judged = evolve(result, success=problem is None)
             taken = self._checkpoints.take(session, "result")
@@ -668,6 +683,64 @@ class SessionManager:
             self._changes.record(session, change)
             span.set(Attribute.OUTCOME, "passed" if judged.success else "failed")
             return judged
+
+    def _ran(
+        self,
+        session: SessionContext,
+        code: str,
+        execute: Callable[..., PhaseResult],
+        deadline_s: float | None,
+    ) -> PhaseResult:
+        """Run code, or go on with its suspended program, until it ends; save each suspension.
+
+        Raises:
+            PhaseWaits: It waits.
+        """
+        from .views.suspended_phases import suspended_phase  # few programs run a phase
+
+        resume: Callable[..., PhaseResult] | None = getattr(self._executor, "resume", None)
+        while True:
+            program = suspended_phase(session)
+            if program is not None:
+                may_resume = resume is not None
+                program = self._suspended.under_way(session, code, may_resume=may_resume)
+            if program is None or resume is None:
+                self._events.announce(session, PhaseStarted())
+                result = execute(code, session_id=session.session_id)
+            else:
+                answers = self._suspended.answers(session, program)
+                state = self._suspended.take_up(session, program, answers)
+                self._events.announce(session, PhaseStarted())
+                result = resume(
+                    state, answers, session_id=session.session_id, deadline_s=deadline_s
+                )
+            if result.trapped == "cancelled":
+                check_cancelled()
+            if result.suspended is None:
+                return result
+            refused = self._suspended.refused(session, result)
+            if refused is not None:
+                return refused
+            taken = self._checkpoints.take(session, "suspended")
+            self._suspended.record(session, code, result, taken)
+
+    def _leave_program(self, session: SessionContext, reason: str) -> None:
+        from .views.suspended_phases import suspended_phase  # few sessions have one
+
+        if suspended_phase(session) is not None:
+            self._suspended.drop(session, reason)
+
+    @cached_property
+    def _suspended(self) -> SuspendedPhases:
+        from .services.suspended_phases import SuspendedPhases
+
+        return SuspendedPhases(
+            self._store,
+            changes=self._changes,
+            questions=self._questions,
+            events=self._events,
+            clock=self._clock,
+        )
 
     def check_executor(self) -> None:
         """Check that phases can run here, as far as the executor can determine without a run.

@@ -69,7 +69,6 @@ def build_manager(
     base_path: Path | str | None = None,
     *,
     questions_dir: Path | str | None = None,
-    ask_user: bool = False,
     snapshots: bool = True,
     channel: QuestionChannel | Lazy[QuestionChannel] | None = None,
     executor: PhaseExecutor | None = None,
@@ -82,7 +81,6 @@ def build_manager(
     Args:
         base_path: The sessions' directory; if None the project's, as for the commands.
         questions_dir: The question sessions' directory; the configured one if None.
-        ask_user: Whether code in the sandbox may ask, too; see `ask_user_tool()`.
         snapshots: Whether each checkpoint saves the workspace; none does without git.
         channel: Asks a person; the configured channel if None.
         executor: Runs phases; the one that `isolation` names if None.
@@ -92,31 +90,19 @@ def build_manager(
 
     Raises:
         UnknownExecutor: The isolation is unknown.
-        ValueError: `ask_user` is set, and the code does not run in the sandbox.
     """
     sessions = opened_sessions(base_path, options.get("store"))
-    isolation = options.get("isolation", "sandbox")
-    tools: list[Callable[..., Any]] = []
-    if isolation != "sandbox" and ask_user:
-        raise ValueError(f"ask_user: code in the {isolation} can't call functions of the host")
     if executor is None:
-        settings = ExecutorParameters(
-            policy=options.get("policy"), jail=options.get("jail"), tools=tools
-        )
-        executor = make_executor(isolation, sessions, settings)
+        settings = ExecutorParameters(policy=options.get("policy"), jail=options.get("jail"))
+        executor = make_executor(options.get("isolation", "sandbox"), sessions, settings)
     kept = partial(open_snapshots, sessions, options.get("objects"), cache_bytes, repositories)
-    manager = SessionManager(
+    return SessionManager(
         sessions,
         executor=executor,
-        channel=channel or Lazy(lambda: _configured_channel(questions_dir, sessions)),
+        channel=channel or Lazy(lambda: agents_channel(questions_dir, store=sessions)),
         snapshots=Lazy(kept) if snapshots else None,
         **_observed(options),
     )
-    if ask_user:
-        from .phases.sandbox_executor import ask_user_tool
-
-        tools.append(ask_user_tool(manager))
-    return manager
 
 
 def _observed(options: SessionOptions) -> dict[str, Any]:
@@ -278,17 +264,10 @@ def session_results(store: LocalSessions, objects: str | None = None) -> Session
     return SessionResults(open_snapshots(store, objects))
 
 
-def _configured_channel(directory: Path | str | None, store: LocalSessions) -> QuestionChannel:
-    from ..questions import load_config
-
-    config = load_config()
-    return _notifying(open_questions(directory, store=store, config=config), config)
-
-
 def agents_channel(
-    directory: Path | None = None, *, store: LocalSessions | str | None = None
+    directory: Path | str | None = None, *, store: LocalSessions | str | None = None
 ) -> QuestionChannel:
-    """Return the channel of agents' questions, which notifies the person of each question.
+    """Return the channel of sessions' questions, which notifies the person of each question.
 
     Args:
         directory: The question sessions' directory; see `open_questions`.
@@ -297,16 +276,11 @@ def agents_channel(
     Raises:
         InvalidConfig: The configuration can't be used.
     """
-    from ..questions import load_config
-
-    return _notifying(open_agents_questions(directory, store=store), load_config())
-
-
-def _notifying(sessions: QuestionSessions, config: Config) -> QuestionChannel:
-    from ..questions import Notifier
+    from ..questions import Notifier, load_config
     from .phases.question_channel import QuestionSessionChannel
 
-    notifier = Notifier(config.notify, sessions.where, terminal=sys.stderr)
+    sessions = open_agents_questions(None if directory is None else Path(directory), store=store)
+    notifier = Notifier(load_config().notify, sessions.where, terminal=sys.stderr)
     return QuestionSessionChannel(sessions, notify=notifier.notify)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from enum import Enum
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -114,6 +115,8 @@ class StopCause(Enum):
     """The remaining budget does not cover the next step."""
     AGENT = "agent"
     """The agent is not available."""
+    TIME = "time"
+    """The code of a phase sleeps."""
     PAUSED = "paused"
     """The session was paused while it ran, or the run reached its own limit."""
 
@@ -129,6 +132,7 @@ class Stop:
         missing_tokens: By how much to extend the budget first, in tokens; 0: not at all.
         back_to: The phase that a person may decide to go back to, or None.
         needs_retry: Whether only `retry` starts another attempt; `resume` would be refused.
+        wake_at: When `resume` goes on even without what it waits for, or None.
     """
 
     reason: str
@@ -137,6 +141,7 @@ class Stop:
     missing_tokens: int = 0
     back_to: str | None = None
     needs_retry: bool = False
+    wake_at: datetime | None = None
 
 
 def _frozen_mapping(value: Mapping[str, int]) -> Mapping[str, int]:

@@ -147,6 +147,23 @@ def test_one_that_has_ended_is_woken_no_more(database: Database, tmp_path: Path)
     assert ask(database, "wake", session.session_id) is None
 
 
+def test_an_answer_wakes_a_session_that_sleeps_and_no_later_moment_puts_it_off(
+    database: Database, tmp_path: Path
+) -> None:
+    session = submitted(database, tmp_path, queue="night", at=LATER)
+    sooner = LATER - timedelta(days=1)
+    assert ask(database, "wake", session.session_id, sooner) is not None
+    assert [row[4] for row in all_jobs(database)] == [sooner]
+    with database.connection() as listener:
+        listener.execute('listen "procrastinate_queue_v1#night"')
+        listener.commit()
+        assert ask(database, "wake", session.session_id, None) is not None
+        assert len(list(listener.notifies(timeout=30, stop_after=1))) == 1
+    assert [row[4] for row in all_jobs(database)] == [None]
+    assert ask(database, "wake", session.session_id, LATER) is None
+    assert [row[4] for row in all_jobs(database)] == [None]
+
+
 def test_a_wake_that_is_undone_enqueues_nothing(database: Database, tmp_path: Path) -> None:
     session = submitted(database, tmp_path)
     take(database)

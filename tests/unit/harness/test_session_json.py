@@ -25,6 +25,7 @@ from agentforge_sessions.harness.domain.history_events import (
     GateJudged,
     HistoryEvent,
     PersonAnswer,
+    PhaseRequest,
 )
 from agentforge_sessions.harness.format.session_codec import encode_session
 from tests.support.clock import START
@@ -45,6 +46,8 @@ VALUES: Final[dict[Any, Any]] = {
     float | None: st.none() | st.floats(0, 10),
     tuple[str, ...]: st.lists(st.text("ab", max_size=2), max_size=2).map(tuple),
     tuple[PersonAnswer, ...]: st.just((PersonAnswer(question_index=0, selected=("a",)),)),
+    tuple[int, ...]: st.lists(st.integers(0, 9), max_size=2).map(tuple),
+    tuple[PhaseRequest, ...]: st.just((PhaseRequest(id=1, kind="ask", prompt="?"),)),
     GateJudged | None: st.none() | st.just(GateJudged(gate="g", passed=True, counts={"passed": 1})),
 }
 events: Final = st.sampled_from(sorted(EVENTS)).flatmap(

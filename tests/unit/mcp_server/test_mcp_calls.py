@@ -26,6 +26,7 @@ from agentforge_sessions.entrypoints.mcp_server.tools.question_tools import Ques
 from agentforge_sessions.entrypoints.mcp_server.tools.session_access import SessionAccess
 from agentforge_sessions.entrypoints.mcp_server.tools.session_tools import SessionTools
 from agentforge_sessions.harness import PhaseResult, SessionConflict, SessionManager, SessionStore
+from agentforge_sessions.harness.lazy import Lazy
 from agentforge_sessions.questions import (
     QuestionsConfig,
     QuestionSession,
@@ -42,7 +43,8 @@ from agentforge_sessions.questions import (
 )
 from agentforge_sessions.questions.files.wire import question_document
 from agentforge_sessions.sandbox import SandboxUnavailable
-from tests.support.executors import FAILED, TRAPPED, FakeExecutor
+from agentforge_sessions.testing import ScriptedAnswers
+from tests.support.executors import FAILED, TRAPPED, FakeExecutor, WaitingExecutor
 from tests.support.mcp_calls import DirectCall, answer
 from tests.support.mcp_processes import ASKED, text_of
 from tests.support.questions import ANSWERS, DATABASE
@@ -445,6 +447,28 @@ async def test_what_code_did_is_told(store: SessionStore, given: PhaseResult, wo
     assert result.structured_content["success"] is given.success
     (execution,) = executor.executions
     assert (execution.deadline_s, execution.fuel) == (9.0, 5)
+
+
+async def test_code_that_asks_goes_on_at_the_same_call_after_the_answer(
+    store: SessionStore,
+) -> None:
+    session_id, executor, person = new(store), WaitingExecutor(), ScriptedAnswers()
+    tools = CodeTool(SessionAccess(store=store, channel=Lazy(lambda: person)), lambda _: executor)
+    given = {"session_id": session_id, "code": "say first\nask Deploy?\nanswers"}
+    asked = await answer(tools, "run_code", **given)
+    assert not asked.is_error
+    assert asked.structured_content["recorded"]
+    assert (asked.structured_content["success"], asked.structured_content["stdout"]) == (
+        *(False, "first"),
+    )
+    assert "Suspended: it waits at <phase>:1 in <module> for the answer" in text_of(asked)
+    waiting = await answer(tools, "run_code", **given)
+    assert waiting.is_error
+    assert "q-1" in text_of(waiting)
+    person.answer("q-1", text="yes")
+    done = await answer(tools, "run_code", **given)
+    assert (done.structured_content["success"], done.structured_content["stdout"]) == (True, "yes")
+    assert executor.runs == ["execute", "resume {1: 'yes'}"]
 
 
 async def test_code_of_a_session_that_is_not_active_does_not_run(store: SessionStore) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from agentforge_sessions.base.files import WriteError
 from agentforge_sessions.entrypoints.worker.session_runs import look_at, pause
@@ -19,7 +21,7 @@ from agentforge_sessions.harness import (
     SessionNotFound,
     SessionState,
 )
-from agentforge_sessions.testing import MemorySessions
+from agentforge_sessions.testing import MemorySessions, ScriptedAnswers
 from agentforge_sessions.workflows import (
     AlreadyRunning,
     Phase,
@@ -32,7 +34,8 @@ from agentforge_sessions.workflows import (
 )
 from agentforge_sessions.workflows.errors import AttemptsExhausted, BudgetTooSmall, NoAgent
 from agentforge_sessions.workflows.workflow import RunRetry
-from tests.support.executors import FAILED, SUCCEEDED, TRAPPED, FakeExecutor
+from tests.support.clock import START, FakeClock
+from tests.support.executors import FAILED, SUCCEEDED, TRAPPED, FakeExecutor, WaitingExecutor
 
 RETRY = RunRetry(attempts=1)
 WORK = Workflow(
@@ -110,6 +113,34 @@ def test_a_script_that_went_over_its_time_limit_may_pass_as_often_as_its_phase_a
     assert (last.ending, last.retry) == (Ending.PAUSED, RETRY)
     assert place.look().ending is Ending.PAUSED
     assert len(place.executor.executions) == 2
+
+
+def test_a_script_that_waits_is_looked_at_by_any_answer_or_when_it_wakes(tmp_path: Path) -> None:
+    clock, channel, executor = FakeClock(), ScriptedAnswers(), WaitingExecutor()
+    moment = START + timedelta(hours=8)
+    code = f"ask Deploy?\nsleep {moment.isoformat()}\nanswers"
+    work = evolve(WORK, phases=[Phase(name="only", gate=Script(code=code))])
+    store = MemorySessions(tmp_path)
+
+    def manager() -> SessionManager:
+        return SessionManager(store, executor=executor, channel=channel, clock=clock)
+
+    session_id = WorkflowRunner(manager()).begin(work)
+
+    def look() -> Look:
+        runner = lambda one, measures: WorkflowRunner(one, observer=measures)  # noqa: E731
+        return look_at(session_id, manager, runner, clock=clock)
+
+    asked = look()
+    assert (asked.ending, asked.cause, asked.after_s) == (Ending.PAUSED, "person", None)
+    assert "waits at <phase>:2 in <module> for the answer to question q-1" in (asked.reason or "")
+    channel.answer("q-1", text="yes")
+    asleep = look()
+    assert (asleep.ending, asleep.cause, asleep.after_s) == (Ending.PAUSED, "time", 28_800.0)
+    assert look().after_s == 28_800.0
+    clock.now = moment
+    assert look().ending is Ending.COMPLETED
+    assert executor.runs == ["execute", "resume {1: 'yes'}", "resume {}"]
 
 
 def test_an_agent_that_cant_be_asked_may_pass(place: Place) -> None:

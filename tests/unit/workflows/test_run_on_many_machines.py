@@ -12,9 +12,10 @@ from attrs import define
 
 from agentforge_sessions.fleet.objects.folder_store import FolderStore
 from agentforge_sessions.harness import SessionContext, SessionManager, SessionState
-from agentforge_sessions.testing import MemorySessions, Shelf
-from agentforge_sessions.workflows import WorkflowRunner
+from agentforge_sessions.testing import MemorySessions, ScriptedAnswers, Shelf
+from agentforge_sessions.workflows import Phase, Script, StopCause, Workflow, WorkflowRunner
 from tests.support.agents import FakeGates, ScriptedAgent, tdflow_work
+from tests.support.executors import WaitingExecutor
 from tests.support.machines import Fleet, Machine
 from tests.support.mortal_filesystem import Killed
 from tests.support.object_stores import FaultyStore
@@ -131,3 +132,32 @@ def test_wherever_a_worker_dies_one_on_another_machine_finishes_the_run(
         assert runs.files() == wanted, at
         asked = Counter(one.phase for one in runs.agent.requests)
         assert all(count <= 2 + bool(second_death) for count in asked.values())
+
+
+def test_script_that_waits_goes_on_at_its_line_on_another_machine(tmp_path: Path) -> None:
+    fleet, person = Fleet.at(tmp_path), ScriptedAnswers()
+    code = "append log begun,\nask Deploy?\nappend log done"
+    work = Workflow(
+        name="w",
+        workflow_type="t",
+        token_budget=100,
+        phases=[Phase(name="deploy", gate=Script(code=code, artifacts=("log",)))],
+    )
+
+    def runner(name: str) -> tuple[Machine, WaitingExecutor, WorkflowRunner]:
+        machine = fleet.machine(name)
+        executor = WaitingExecutor(machine.sessions.workspace_path)
+        manager = SessionManager(
+            machine.sessions, snapshots=machine.snapshots, executor=executor, channel=person
+        )
+        return machine, executor, WorkflowRunner(manager, lock_timeout_s=0)
+
+    _, _, first = runner("a")
+    outcome = first.start(work)
+    assert (outcome.state, outcome.cause) == (SessionState.PAUSED, StopCause.PERSON)
+    assert outcome.waiting_for == "q-1"
+    person.answer("q-1", text="yes")
+    machine, executor, second = runner("b")
+    assert second.resume(outcome.session_id).state is SessionState.COMPLETED
+    assert executor.runs == ["resume {1: 'yes'}"]
+    assert (machine.workspace(outcome.session_id) / "log").read_text() == "begun,done"

@@ -28,7 +28,13 @@ from ...questions import (
     QuestionSessions,
     load_config,
 )
-from ...wiring.bootstrap import build_executor, open_questions, open_snapshots, session_results
+from ...wiring.bootstrap import (
+    agents_channel,
+    build_executor,
+    open_questions,
+    open_snapshots,
+    session_results,
+)
 from .calls import CancelScopes
 from .offer import EVERYTHING, Offer, ToolSet
 from .question_forms import withdraw_abandoned
@@ -124,13 +130,13 @@ class McpServices:
         asked = places.questions
         if asked is None and not is_database(places.store):
             asked = config.directory or DEFAULT_BASE_DIR
-        questions = open_questions(
-            None if asked is None else asked.absolute(), store=store, config=config
-        )
+        directory = None if asked is None else asked.absolute()
+        questions = open_questions(directory, store=store, config=config)
         return cls(
             sessions=SessionAccess(
                 store=store,
                 snapshots=Lazy(partial(open_snapshots, store, places.objects)),
+                channel=Lazy(partial(agents_channel, directory, store=store)),
                 observers=observers,
                 briefing_shows=places.briefing_shows,
             ),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
+from ...base.clock import Clock, utc_now
 from ...base.errors import AgentForgeError, ErrorKind
 from ...base.event_log import get_logger
 from ...base.files import DurableError
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 _log = get_logger("agentforge.fleet")
 _WOKEN_FROM: Final = frozenset(
-    {StopCause.PERSON.value, StopCause.AGENT.value, StopCause.BUDGET.value}
+    one.value for one in (StopCause.PERSON, StopCause.AGENT, StopCause.BUDGET, StopCause.TIME)
 )
 """The causes of a pause that a look may end; after any other cause a person must resume it."""
 _STAYS_PAUSED: Final = frozenset({ErrorKind.BUDGET, ErrorKind.PERSON_NEEDED, ErrorKind.REFUSED})
@@ -82,6 +84,8 @@ def look_at(
     session_id: str,
     manager_of: Callable[[], SessionManager],
     runner_of: Callable[[SessionManager, Measures], WorkflowRunner],
+    *,
+    clock: Clock = utc_now,
 ) -> Look:
     """Run a session as far as possible, and return how that ended.
 
@@ -92,9 +96,10 @@ def look_at(
         session_id: The session.
         manager_of: Returns the session's manager.
         runner_of: Returns a runner for that manager, with the given observer.
+        clock: The time.
     """
     measures = Measures()
-    look = _look_at(session_id, manager_of, lambda manager: runner_of(manager, measures))
+    look = _look_at(session_id, manager_of, lambda manager: runner_of(manager, measures), clock)
     return evolve(
         look,
         tokens=measures.tokens,
@@ -107,6 +112,7 @@ def _look_at(
     session_id: str,
     manager_of: Callable[[], SessionManager],
     runner_of: Callable[[SessionManager], WorkflowRunner],
+    clock: Clock,
 ) -> Look:
     manager: SessionManager | None = None
     try:
@@ -115,7 +121,7 @@ def _look_at(
         if stopped is not None:
             return Look(ending=Ending.PAUSED, reason=stopped)
         outcome = runner_of(manager).resume(session_id)
-        return _of_outcome(outcome, manager.current_session)
+        return _of_outcome(outcome, manager.current_session, clock())
     except KeyboardInterrupt:
         return Look(ending=Ending.STOPPED)
     except AgentForgeError as error:
@@ -130,13 +136,15 @@ def _look_at(
             manager.release()
 
 
-def _of_outcome(outcome: RunOutcome, session: SessionContext | None) -> Look:
+def _of_outcome(outcome: RunOutcome, session: SessionContext | None, now: datetime) -> Look:
     if outcome.state is SessionState.COMPLETED:
         return Look(ending=Ending.COMPLETED)
     cause = None if outcome.cause is None else outcome.cause.value
     may_pass = outcome.cause is StopCause.AGENT or (session is not None and _timed_out(session))
     ending = Ending.MAY_PASS if may_pass else Ending.PAUSED
-    return Look(ending=ending, reason=outcome.reason, cause=cause)
+    wake_at = None if outcome.stop is None else outcome.stop.wake_at
+    after_s = None if wake_at is None else max(0.0, (wake_at - now).total_seconds())
+    return Look(ending=ending, reason=outcome.reason, cause=cause, after_s=after_s)
 
 
 def _left_alone(session: SessionContext | None) -> str | None:

@@ -82,7 +82,7 @@ def decide(
         random: Returns a number from 0 up to 1.
     """
     if look.ending in _QUIET:
-        return Done()
+        return Done() if look.after_s is None else LookAgain(look.after_s)
     if look.ending is Ending.FAILED:
         return GiveUp(look.reason or "it failed", pause=False)
     if look.ending is Ending.STOPPED:

@@ -57,6 +57,7 @@ class Look:
             time.
         retry: The retry policy of the session's workflow; None if unknown.
         needs: What the worker was not allowed, as the name of the allowed workers' queue, or None.
+        after_s: In how many seconds the session goes on by itself, or None.
     """
 
     ending: Ending
@@ -66,6 +67,7 @@ class Look:
     phases: tuple[tuple[str, float], ...] = ()
     retry: RunRetry | None = None
     needs: str | None = None
+    after_s: float | None = None
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

@@ -346,6 +346,77 @@ class PhaseFailed(PhaseEnded, action="phase_failed"):
     """An attempt at a phase failed."""
 
 
+class PhaseRequest(EventValue):
+    """What a suspended phase waits for: a part of `PhaseSuspended`.
+
+    Attributes:
+        id: Its number; a program uses none twice.
+        kind: "ask" or "input" (a person), "call" (another program), or "sleep" (a moment).
+        prompt: The question, or None.
+        title: A word or two for it, or None.
+        options: The offered answers.
+        multi_select: Whether several of them may be chosen.
+        tool: What is to be called, or None.
+        arguments: Its arguments as JSON, or None.
+        until: The moment in ISO 8601, or None.
+    """
+
+    id: int
+    kind: str
+    prompt: str | None = None
+    title: str | None = None
+    options: tuple[str, ...] = ()
+    multi_select: bool = False
+    tool: str | None = None
+    arguments: str | None = None
+    until: str | None = None
+
+
+class PhaseSuspended(Checkpoint, action="phase_suspended"):
+    """The code of a phase waits; its program is stored, and resumes at that line.
+
+    Attributes:
+        attempt: The attempt's number, from 1.
+        seconds: How long it ran since it was started or resumed.
+        program: The session's step with the state of the program.
+        code_sha256: The digest of the phase's code; other code can't resume it.
+        requests: What it waits for.
+        wake_at: When it resumes without an answer, in ISO 8601, or None.
+        where: The lines that wait, the innermost last.
+    """
+
+    attempt: int | None = None
+    seconds: float | None = None
+    program: str = ""
+    code_sha256: str = ""
+    requests: tuple[PhaseRequest, ...] = field(default=(), metadata=_QUIET)
+    wake_at: str | None = None
+    where: tuple[str, ...] = ()
+
+
+class PhaseResumed(HistoryEvent, action="phase_resumed"):
+    """A suspended program is about to go on.
+
+    Attributes:
+        program: The session's step with its state.
+        answered: The requests that have their answer.
+    """
+
+    words = "{program}"
+    program: str = ""
+    answered: tuple[int, ...] = ()
+
+
+class ProgramDropped(_WithReason, action="program_dropped"):
+    """A suspended program will not go on; the code of the phase runs from its beginning.
+
+    Attributes:
+        program: The session's step with its state.
+    """
+
+    program: str = ""
+
+
 # --------------------------------------------------------------------------------------- the budget
 
 

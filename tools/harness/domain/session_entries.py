@@ -16,7 +16,7 @@ from types import NoneType
 from typing import Any, Final, Self, TypeVar, cast, get_args, get_origin
 
 from .event_values import Occurrence
-from .history_events import EVENTS, GateJudged, HistoryEvent, PersonAnswer
+from .history_events import EVENTS, GateJudged, HistoryEvent, PersonAnswer, PhaseRequest
 from .session_checks import (
     InvalidSession,
     in_utc,
@@ -147,7 +147,7 @@ def _plain(value: Any, spell: Callable[[str], str] = str) -> Any:
         return tuple(_plain(one, spell) for one in value)
     if isinstance(value, Mapping):
         return {spell(str(name)): _plain(one, spell) for name, one in value.items()}
-    if isinstance(value, HistoryEvent | GateJudged | PersonAnswer):
+    if isinstance(value, HistoryEvent | GateJudged | PersonAnswer | PhaseRequest):
         return dict(_written(value, spell))
     return value
 

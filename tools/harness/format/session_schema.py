@@ -7,7 +7,7 @@ from dataclasses import fields
 from types import NoneType
 from typing import Any, Final, get_args, get_origin
 
-from ..domain.history_events import EVENTS, GateJudged, PersonAnswer
+from ..domain.history_events import EVENTS, GateJudged, PersonAnswer, PhaseRequest
 from ..domain.session_checks import MAX_COUNT, MAX_NAME_CHARS, MAX_PATH_CHARS
 from ..domain.session_data import MAX_TAG_CHARS, MAX_TAGS
 from ..domain.session_fields import ARTIFACT, BUDGET, CHOICES, ENTRY, SESSION, Field, FieldKind
@@ -50,7 +50,10 @@ def session_schema() -> _Schema:
             },
             "artifact": _table_schema(ARTIFACT),
             "entry": _entry_schema(),
-            **{kind.__name__: _value_schema(kind) for kind in (GateJudged, PersonAnswer)},
+            **{
+                kind.__name__: _value_schema(kind)
+                for kind in (GateJudged, PersonAnswer, PhaseRequest)
+            },
             **{f"event_{name}": _value_schema(kind) for name, kind in EVENTS.items()},
         },
     }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from attrs import define, field
 
@@ -29,6 +30,7 @@ from ..views.question_entries import (
     find_asked,
     find_reply,
     is_paused_for,
+    open_questions,
     pause_reason,
     question_key,
     questions_asked,
@@ -127,13 +129,25 @@ class PersonQuestions:
         """
         reason = f"session {session.session_id} was {session.state.value}"
         for question_id in sorted(questions_asked(session)):
-            if find_reply(session, question_id) is not None:
-                continue
-            try:
-                self._channel.withdraw(question_id, reason)
-            except (AgentForgeError, OSError) as error:
-                notice = QuestionNotWithdrawn(question_id=question_id, error=str(error))
-                self._events.announce(session, notice)
+            if find_reply(session, question_id) is None:
+                self._withdraw(session, question_id, reason)
+
+    def abandon(self, session: SessionContext, keys: Collection[str], reason: str) -> None:
+        """Record, in memory, that open questions under some keys are of no use; then end them."""
+        for asked in open_questions(session):
+            if asked.key in keys:
+                ended = QuestionAbandoned(question_id=asked.question_id, reason=reason)
+                session.add_event(ended, now=self._clock())
+                self._changes.after_save(
+                    partial(self._withdraw, session, asked.question_id, reason)
+                )
+
+    def _withdraw(self, session: SessionContext, question_id: str, reason: str) -> None:
+        try:
+            self._channel.withdraw(question_id, reason)
+        except (AgentForgeError, OSError) as error:
+            notice = QuestionNotWithdrawn(question_id=question_id, error=str(error))
+            self._events.announce(session, notice)
 
     def _asked(
         self,

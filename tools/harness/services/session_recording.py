@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 from ...base.files import ReadError, WriteError
 from ...base.tracing import Attribute, Counter, Traced, count, traced
-from ..domain.history_events import PhaseEnded, PhaseFailed, PhaseSucceeded
+from ..domain.history_events import PhaseEnded, PhaseFailed, PhaseSucceeded, PhaseSuspended
 from ..domain.session_checks import storable
 from ..domain.session_fields import SESSION
 from ..domain.session_observer import ConflictMet, SaveFailed
@@ -292,7 +292,7 @@ class SessionChanges:
             or found.attempt_number != session.attempt_number
             or found.history[: len(session.history)] != session.history
             or any(
-                isinstance(entry.event, PhaseEnded)
+                isinstance(entry.event, PhaseEnded | PhaseSuspended)
                 for entry in found.history[len(session.history) :]
             )
         ):
@@ -364,16 +364,7 @@ def record_result(
     Raises:
         InvalidSession: `tokens` is not a valid count.
     """
-    known = len(session.artifacts)
-    for path, kind in _artifacts_of(result):
-        session.add_artifact(path, kind, now=now)
-    details = _describe(
-        result,
-        problem,
-        attempt=session.attempt_number,
-        tokens=tokens,
-        recorded=len(session.artifacts) - known,
-    )
+    details = _recorded(session, result, problem, tokens=tokens, now=now)
     if tokens:
         session.spend(tokens, now=now)
     event = (PhaseSucceeded if problem is None else PhaseFailed)(
@@ -389,6 +380,43 @@ def record_result(
     )
     session.add_event(event, details=details, now=now)
     return event
+
+
+def record_suspension(
+    session: SessionContext,
+    result: "PhaseResult",
+    event: PhaseSuspended,
+    words: str,
+    *,
+    now: datetime,
+) -> None:
+    """Record that the code of a phase waits: the files so far, and the event.
+
+    Args:
+        session: The session, in memory.
+        result: The result of the run so far.
+        event: The event.
+        words: The same for people.
+        now: The time of the record.
+    """
+    session.add_event(event, details=_recorded(session, result, words, now=now), now=now)
+
+
+def _recorded(
+    session: SessionContext,
+    result: "PhaseResult",
+    problem: str | None,
+    *,
+    tokens: int = 0,
+    now: datetime,
+) -> str:
+    """Record the files of a run, and return its description."""
+    known = len(session.artifacts)
+    for path, kind in _artifacts_of(result):
+        session.add_artifact(path, kind, now=now)
+    recorded = len(session.artifacts) - known
+    attempt = session.attempt_number
+    return _describe(result, problem, attempt=attempt, tokens=tokens, recorded=recorded)
 
 
 def _artifacts_of(result: "PhaseResult") -> Iterator[tuple[str, str]]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from attrs import frozen
 
@@ -47,13 +47,10 @@ class ExecutorParameters:
     Attributes:
         policy: Limits of what runs in the sandbox; the sandbox's default if None.
         jail: Limits and visible paths of jailed commands; the jail's default if None.
-        tools: Host functions that code may call, if the executor offers them; the list
-            may grow until the first execution.
     """
 
     policy: ExecutionPolicy | None = None
     jail: JailPolicy | None = None
-    tools: Sequence[Callable[..., Any]] = ()
 
 
 def make_executor(name: str, store: LocalSessions, settings: ExecutorParameters) -> PhaseExecutor:

@@ -1,6 +1,6 @@
 """Questions from agent sessions to a person: the harness's port, implemented by question sessions.
 
-Sessions led by hand, code in the sandbox (`ask_user`) and agents ask through the same channel. The
+Sessions led by hand, code of phases and agents ask through the same channel. The
 question sessions' configuration limits the questions.
 """
 

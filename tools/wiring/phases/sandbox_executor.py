@@ -1,31 +1,35 @@
-"""The harness's phases, executed in the sandbox, and the host function by which their code asks."""
+"""The harness's phases, executed in the sandbox; code that waits is suspended and resumed."""
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from attrs import define, field
+from attrs import define, evolve, field
 from attrs.validators import ge
 
-from ...harness import PhaseResult, Question, QuestionWaits, SessionManager
+from ...harness import PhaseResult
+from ...harness.domain.history_events import PhaseRequest
+from ...harness.ports import SuspendedProgram, Unanswered
 from ...harness.session_ports import LocalSessions
 from .executors import phase_result, session_workspace
 
 if TYPE_CHECKING:
     from ...base.cancellation import CancelToken
-    from ...sandbox import ExecutionPolicy, Sandbox
+    from ...sandbox import ExecutionPolicy, Sandbox, SandboxResult
+    from ...sandbox.result_parts import Frame, Request
     from .executors import ExecutorParameters
 
 DEFAULT_KEPT: Final = 16
 """The default number of idle sandboxes an executor retains."""
-DEFAULT_ASK_WAIT_S: Final = 30.0
-"""How long code in the sandbox waits for a person in one call, in seconds: half of the deadline
-that an execution has by default."""
+_MAY_WAIT: Final = re.compile(r"\bagentforge\b|\binput\s*\(")
+"""What the code of a phase contains if it can wait."""
 
 
 @define
@@ -40,9 +44,10 @@ class _CachedSandbox:
 class SandboxPhaseExecutor:
     """Runs phases in the sandbox, with the session's workspace as its only directory.
 
-    Implements `harness.PhaseExecutor`. The sandbox is loaded at the first execution. Each workspace
-    has one sandbox, which is reused; phases in one workspace run one after another. May be used
-    from any thread, and as a context manager that closes it.
+    Implements `harness.ResumingExecutor`: code that names `agentforge`, or calls `input`, runs in
+    a durable sandbox and may wait; not with mounts. Each workspace has one sandbox for other code,
+    which is reused and loaded at its first execution; phases in one workspace run one after
+    another. May be used from any thread, and as a context manager that closes it.
 
     Args:
         store: Locates a session's workspace.
@@ -116,12 +121,54 @@ class SandboxPhaseExecutor:
             SandboxUnavailable: This machine or process can't run guests.
         """
         workspace = session_workspace(self._store, session_id)
-        with self._sandbox(workspace) as sandbox:
-            return phase_result(
-                sandbox.execute(
-                    code, files=files, timeout=deadline_s, fuel=fuel, cancel=self._cancel
-                )
+        has_mounts = self._policy is not None and bool(self._policy.mounts)
+        if _MAY_WAIT.search(code) and not has_mounts:
+            from ...sandbox import create_sandbox
+
+            using: AbstractContextManager[Sandbox] = create_sandbox(
+                workspace=workspace,
+                policy=self._policy,
+                stateful=True,
+                durable=True,
+                tools=tuple(self._tools),
             )
+        else:
+            using = self._sandbox(workspace)
+        with using as sandbox:
+            result = sandbox.execute(
+                code, files=files, timeout=deadline_s, fuel=fuel, cancel=self._cancel
+            )
+            return _result_of(sandbox, result)
+
+    def resume(
+        self,
+        program: bytes,
+        answers: Mapping[int, object],
+        *,
+        session_id: str,
+        deadline_s: float | None = None,
+    ) -> PhaseResult:
+        """Go on with a suspended program in the session's workspace; see `ResumingExecutor`.
+
+        Raises:
+            SnapshotRefused: The program can't go on with this interpreter, or its state is damaged.
+            SandboxError: As for `execute`.
+        """
+        from ...sandbox import RequestFailed, Sandbox, Snapshot
+
+        given = {
+            number: RequestFailed(answer.reason) if isinstance(answer, Unanswered) else answer
+            for number, answer in answers.items()
+        }
+        workspace = session_workspace(self._store, session_id)
+        with Sandbox.restore(
+            Snapshot(program),
+            workspace,
+            policy=self._policy,
+            tools=tuple(self._tools),
+        ) as sandbox:
+            result = sandbox.resume(given, timeout=deadline_s, cancel=self._cancel)
+            return _result_of(sandbox, result)
 
     @contextmanager
     def _sandbox(self, workspace: Path) -> Iterator[Sandbox]:
@@ -152,50 +199,39 @@ class SandboxPhaseExecutor:
             self._cached.pop(workspace).sandbox.close()
 
 
+def _result_of(sandbox: Sandbox, result: SandboxResult) -> PhaseResult:
+    """Convert a result; that of a program that waits with its state."""
+    found, suspended = phase_result(result), result.suspended
+    if suspended is None:
+        return found
+    waits = SuspendedProgram(
+        program=bytes(sandbox.snapshot()),
+        requests=tuple(map(_request, suspended.requests)),
+        wake_at=suspended.wake_at,
+        where=tuple(map(_place, suspended.where)),
+    )
+    return evolve(found, suspended=waits)
+
+
+def _place(one: Frame) -> str:
+    return f"{one.file.removeprefix('/app/')}:{one.line} in {one.function}"
+
+
+def _request(one: Request) -> PhaseRequest:
+    is_call = one.kind == "call"
+    return PhaseRequest(
+        id=one.id,
+        kind=one.kind,
+        prompt=one.question,
+        title=one.title,
+        options=one.options,
+        multi_select=one.multi_select,
+        tool=one.tool,
+        arguments=json.dumps(one.arguments) if is_call else None,
+        until=None if one.until is None else one.until.isoformat(),
+    )
+
+
 def make_executor(store: LocalSessions, settings: ExecutorParameters) -> SandboxPhaseExecutor:
     """Create an executor from its parameters."""
-    return SandboxPhaseExecutor(store, settings.policy, tools=settings.tools)
-
-
-def ask_user_tool(
-    manager: SessionManager, *, wait_s: float = DEFAULT_ASK_WAIT_S
-) -> Callable[..., dict[str, object]]:
-    """Return the host function `ask_user`, for `create_sandbox(tools=[...])`.
-
-    Code in the sandbox calls it as `from host import tools; tools.ask_user(...)`. The deadline of
-    the execution keeps running, so one call waits for at most `wait_s` seconds; a later answer is
-    found by the next execution that asks the same. The manager's session is the one that asks.
-    """
-
-    def ask_user(
-        prompt: str, options: list[str], title: str = "", multi_select: bool = False
-    ) -> dict[str, object]:
-        """Ask the person that this work is for, and wait for the answer.
-
-        Args:
-            prompt: The whole question.
-            options: The answers to choose from, two to four; own words may always be given.
-            title: A word or two for lists; the beginning of the prompt if empty.
-            multi_select: Whether several may be chosen.
-        """
-        question = Question(
-            prompt=prompt,
-            title=title or prompt[:24],
-            options=options,
-            multi_select=multi_select,
-        )
-        try:
-            reply = manager.ask([question], timeout_s=wait_s)
-        except QuestionWaits as waits:
-            return {"outcome": "waiting", "question_id": waits.question_id}
-        answer = reply.answers[0] if reply.answers else None
-        return {
-            "outcome": reply.outcome,
-            "question_id": reply.question_id,
-            "selected": [] if answer is None else list(answer.selected),
-            "own_words": None if answer is None else answer.text,
-            "text": reply.text,
-            "reason": reply.reason,
-        }
-
-    return ask_user
+    return SandboxPhaseExecutor(store, settings.policy)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from ...harness import PhaseResult, SessionState
+from ...harness import PhaseResult, PhaseWaits, SessionState
 from ..errors import BudgetTooSmall
 from ..gates.verdict import Verdict
 from ..ports import Stop, StopCause
@@ -18,7 +18,8 @@ class ScriptAttempts:
     """Runs attempts at the phases of one session, under its lock.
 
     The code runs at least once, and its result is recorded exactly once: a worker that is killed in
-    between leaves the attempt without a result, and the next worker runs it again.
+    between leaves the attempt without a result, and the next worker runs it again. Code that waits
+    stops the run, and the next worker goes on at its line.
     """
 
     led: LedSession
@@ -60,7 +61,7 @@ class ScriptAttempts:
         return _verdict(last_problem(self.led.session) or "its worker ended before it could pause")
 
     def run(self, phase: Phase, progress: Progress) -> Stop | None:
-        """Run the script and record its result."""
+        """Run the script, or go on with it, and record its result."""
         del progress
         script = phase.gate
         assert isinstance(script, Script)  # noqa: S101 (`Workflow` rejects others here)
@@ -71,13 +72,21 @@ class ScriptAttempts:
             problem = self._problem(script, result)
             return problem
 
-        result = self.led.manager.run_phase(
-            script.code,
-            tokens=phase.tokens,
-            deadline_s=script.deadline_s,
-            fuel=script.fuel,
-            judge=judge,
-        )
+        try:
+            result = self.led.manager.run_phase(
+                script.code,
+                tokens=phase.tokens,
+                deadline_s=script.deadline_s,
+                fuel=script.fuel,
+                judge=judge,
+            )
+        except PhaseWaits as waits:
+            return Stop(
+                reason=f"phase {phase.name!r} waits {waits.awaited}; then resume",
+                cause=StopCause.PERSON if waits.question_ids else StopCause.TIME,
+                question_id=next(iter(waits.question_ids), None),
+                wake_at=waits.wake_at,
+            )
         self.led.observer.phase_finished(phase, _verdict(problem, result.duration_s), result)
         self.led.observer.budget(self.led.budget)
         return None

@@ -37,6 +37,11 @@ def test_what_others_go_on_with_needs_no_other_job(ending: Ending) -> None:
     assert decided(ending) == Done()
 
 
+def test_what_sleeps_is_looked_at_again_when_it_wakes() -> None:
+    look = Look(ending=Ending.PAUSED, cause="time", after_s=28_800.0)
+    assert decide(look, 0, SETTINGS, never) == LookAgain(28_800.0)
+
+
 def test_what_was_stopped_is_looked_at_again_at_once() -> None:
     assert decided(Ending.STOPPED) == LookAgain(0.0)
 

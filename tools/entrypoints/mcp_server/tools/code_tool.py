@@ -6,6 +6,7 @@ The result is returned even if the session could not record it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from attrs import define, frozen
@@ -15,7 +16,14 @@ from ....base.errors import AgentForgeError
 from ....base.event_log import get_logger
 from ....base.files import WriteError
 from ....base.result import Success, attempt
-from ....harness import PhaseExecutor, PhaseResult, SessionConflict, SessionContext, SessionManager
+from ....harness import (
+    PhaseExecutor,
+    PhaseResult,
+    PhaseWaits,
+    SessionConflict,
+    SessionContext,
+    SessionManager,
+)
 from ....harness.session_domain import MAX_COUNT
 from ..arguments import MAX_DEADLINE_S, SessionId, Tokens
 from ..calls import Call
@@ -40,6 +48,15 @@ class _Remembering:
         self.result = self.executor.execute(code, **limits)
         return self.result
 
+    @property
+    def resume(self) -> Callable[..., PhaseResult] | None:
+        resume: Callable[..., PhaseResult] | None = getattr(self.executor, "resume", None)
+        return None if resume is None else partial(self._resumed, resume)
+
+    def _resumed(self, resume: Callable[..., PhaseResult], *given: Any, **more: Any) -> PhaseResult:
+        self.result = resume(*given, **more)
+        return self.result
+
 
 @frozen(kw_only=True)
 class RecordedRun:
@@ -48,7 +65,8 @@ class RecordedRun:
     Attributes:
         session: The session after the run.
         result: How the code ended.
-        error: Why the result could not be recorded, or not safely; or None.
+        error: Why the result could not be recorded, or not safely; or what the code waits for; or
+            None.
     """
 
     session: SessionContext
@@ -58,13 +76,19 @@ class RecordedRun:
     @property
     def is_recorded(self) -> bool:
         """Whether the session recorded the result."""
-        return self.error is None or (isinstance(self.error, WriteError) and self.error.visible)
+        is_visible = isinstance(self.error, WriteError) and self.error.visible
+        return self.error is None or is_visible or self.waits is not None
+
+    @property
+    def waits(self) -> PhaseWaits | None:
+        """What the code waits for, if it is suspended."""
+        return self.error if isinstance(self.error, PhaseWaits) else None
 
     @property
     def problem(self) -> str | None:
         """Why it is not recorded, without a conflict's own advice to repeat the call."""
         error = self.error
-        if error is None:
+        if error is None or self.waits is not None:
             return None
         reason = str(error)
         if isinstance(error, SessionConflict):
@@ -96,7 +120,8 @@ def run_recorded(
         return RecordedRun(session=session, result=outcome.value)
     if remembering.result is None:
         raise outcome.error
-    _log.warning("mcp.result_not_recorded", session_id=session_id, error=outcome.code)
+    if not isinstance(outcome.error, PhaseWaits):
+        _log.warning("mcp.result_not_recorded", session_id=session_id, error=outcome.code)
     found = attempt(sessions.store.load, session_id)
     on_disk = found.value if isinstance(found, Success) else None
     return RecordedRun(session=on_disk or session, result=remembering.result, error=outcome.error)
@@ -118,6 +143,7 @@ class RunCodeResult(ToolResult):
         success: Whether it ran to its end with exit code 0.
         exit_code: None if a limit ended it.
         trapped: The limit that ended it: deadline, fuel, memory, cancelled, …
+        suspended: Where the code waits and what for, if it has not ended.
         truncated: Whether the sandbox or output_chars cut off some output.
         files_unlisted: The number of further files.
     """
@@ -128,6 +154,7 @@ class RunCodeResult(ToolResult):
     success: bool
     exit_code: int | None
     trapped: str | None
+    suspended: str | None
     stdout: str
     stderr: str
     truncated: bool
@@ -157,6 +184,7 @@ class RunCodeResult(ToolResult):
             success=result.success,
             exit_code=result.exit_code,
             trapped=result.trapped,
+            suspended=None if run.waits is None else run.waits.awaited,
             stdout=stdout,
             stderr=stderr,
             truncated=result.truncated or out_cut or err_cut,
@@ -184,7 +212,13 @@ class RunCodeResult(ToolResult):
             )
         elif self.record_problem is not None:
             lines.append(f"The result is recorded, but: {self.record_problem}")
-        lines.append(f"{'Succeeded' if self.success else 'Failed'}: {self._outcome}.")
+        if self.suspended is None:
+            lines.append(f"{'Succeeded' if self.success else 'Failed'}: {self._outcome}.")
+        else:
+            lines.append(
+                f"Suspended: it waits {self.suspended}. Run exactly the same code again once that "
+                "is so: it goes on at that line, and nothing before it runs again."
+            )
         changed = {
             "Created": self.files_created,
             "Modified": self.files_modified,

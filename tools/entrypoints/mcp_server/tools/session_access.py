@@ -21,6 +21,7 @@ from ....base.settings.configuration import NO_REPOSITORY, RepositoryConfigurati
 from ....base.settings.privacy import read_privacy
 from ....harness import (
     PhaseExecutor,
+    QuestionChannel,
     SessionContext,
     SessionManager,
     SessionNotFound,
@@ -59,6 +60,7 @@ class SessionAccess:
         store: The sessions.
         workers: Run blocking work, and hold the turns at each session.
         snapshots: Saves workspaces at checkpoints; without it, none is saved.
+        channel: Asks a person what code asks; without it, such code can't go on.
         clock: Returns the current time.
         observers: Observe the sessions.
         briefing_shows: As for `SessionManager`.
@@ -69,6 +71,7 @@ class SessionAccess:
     store: LocalSessions
     workers: Workers = field(factory=Workers)
     snapshots: Lazy[WorkspaceSnapshots] | None = None
+    channel: Lazy[QuestionChannel] | None = None
     clock: Clock = utc_now
     observers: Sequence[SessionObserver] = ()
     briefing_shows: Collection[str] = DEFAULT_PARTS
@@ -81,6 +84,7 @@ class SessionAccess:
             self.store,
             executor=executor,
             snapshots=self.snapshots,
+            channel=self.channel,
             clock=self.clock,
             observers=self.observers,
             briefing_shows=self.briefing_shows,

@@ -250,7 +250,8 @@ language sql immutable as $$
     select queue || coalesce('@' || needs, '')
 $$;
 
--- Enqueue a look at a session; where one waits already, that one. Returns the job, or null.
+-- Enqueue a look at a session; where one waits already, that one, at the earlier of both times.
+-- Returns the job, or null where nothing changed.
 create function agentforge.enqueue(session text, queue text, priority integer, at timestamptz)
 returns bigint
 language sql volatile set search_path = agentforge, pg_temp as $$
@@ -258,7 +259,8 @@ language sql volatile set search_path = agentforge, pg_temp as $$
         (queue_name, task_name, priority, lock, queueing_lock, args, scheduled_at)
     values (queue, 'agentforge.run_session', priority, session, session,
         jsonb_build_object('session_id', session), at)
-    on conflict (queueing_lock) where status = 'todo' do nothing
+    on conflict (queueing_lock) where status = 'todo' do update set scheduled_at = at
+        where procrastinate_jobs.scheduled_at > coalesce(at, now())
     returning id
 $$;
 
@@ -451,9 +453,10 @@ end
 $$;
 
 create trigger agentforge_released_lock
-    after update of status on agentforge.procrastinate_jobs for each row
+    after update of status, scheduled_at on agentforge.procrastinate_jobs for each row
     when (old.status in ('doing', 'failed') and new.status <> 'doing'
-        and (new.lock is not null or new.status = 'todo'))
+            and (new.lock is not null or new.status = 'todo')
+        or old.status = 'todo' and new.status = 'todo' and new.scheduled_at is null)
     execute function agentforge.tell_of_released_lock();
 
 -- --------------------------------------------------------------------------------------- questions
