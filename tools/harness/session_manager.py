@@ -626,9 +626,9 @@ class SessionManager:
         Code that waits (for a person, a call's result, a moment) is suspended: its program is
         stored with the session, at a checkpoint, each of its questions is asked once, and
         `PhaseWaits` is raised. The next call with the same code, by any worker, goes on at that
-        line once there is an answer, or the moment has come. Other code, another attempt or another
-        phase drops the program, which the history says; a return to that checkpoint, or a fork from
-        it, goes on with it, and asks again.
+        line once there is an answer, or the moment has come; the result has what it printed since.
+        Other code, another attempt or another phase drops the program, which the history says; a
+        return to that checkpoint, or a fork from it, goes on with it, and asks again.
 
         Args:
             code: Python source; it runs in the session's workspace.

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         prune_sessions as prune_sessions,
     )
     from .read_only_mount import ReadOnlyMount as ReadOnlyMount
+    from .live.live_door import current_call as current_call
     from .live.errors import SnapshotRefused as SnapshotRefused
     from .live.snapshot_file import Snapshot as Snapshot
     from .result import SandboxResult as SandboxResult, Trap as Trap
@@ -103,6 +104,7 @@ else:
             "compiled.status": "RuntimeInfo",
             "workspaces.workspace": "open_workspace_file",
             "live.errors": "SnapshotRefused",
+            "live.live_door": "current_call",
             "live.snapshot_file": "Snapshot",
             "result": "SandboxResult Trap",
             "result_parts": "Frame Request RequestFailed Suspension",

@@ -36,6 +36,7 @@ from .policy import ExecutionPolicy
 from .request import ExecutionOptions, Request, ResumeOptions, checked_request
 from .result import SandboxResult
 from .sandbox_logging import EventLogger, SandboxLogger
+from .workspaces.quota import forget_usage
 from .workspaces.workspace import ensure_workspace
 from .workspaces.workspace_lock import claim
 
@@ -89,6 +90,8 @@ class Sandbox:
         self._facts = facts or {}
         self._completed = completed
         self._durable = program or _durable(workspace, policy, settings)
+        if self._durable is not None:
+            self._durable.session = self._facts.get("session_id", "")
         self._executor = _executor(workspace, policy, settings, self._durable)
         self._closed = False
         self._log = SandboxLogger.of(logger)
@@ -214,7 +217,10 @@ class Sandbox:
         request = request._replace(
             answers=checked_answers(answers or {}), fuel=program.fuel_of(request)
         )
-        return self._run(request, options.get("cancel"))
+        try:
+            return self._run(request, options.get("cancel"))
+        finally:
+            forget_usage(self._workspace)  # what ran again was counted again
 
     def _run(self, request: Request, cancel: CancelToken | None) -> SandboxResult:
         stop = threading.Event()

@@ -115,6 +115,14 @@ from agentforge import sleep_until
 await sleep_until(4102444800)
 print('awake')
 """
+READS: Final = """
+def name():
+    with open('log', 'a') as log:
+        print('read', file=log)
+    return input('Name? ')
+print('\\nHello', name())
+print('\\nHello', name())
+"""
 FAILS: Final = """
 from agentforge import ask
 try:
@@ -126,6 +134,7 @@ WAITING: Final[dict[str, str]] = {
     ASKS: "say first\nappend log begun,\nask Deploy?\nappend log\nsay last",
     ASKS_TWICE: "ask One? | Two?\nanswers",
     SLEEPS: "sleep 2100-01-01T00:00:00+00:00\nsay awake",
+    READS: "append log read\ninput Name? \nanswers\nappend log read\ninput Name? \nanswers",
     FAILS: "ask Deploy?\nanswers",
 }
 """Programs that wait, each with the same in few words."""
@@ -439,6 +448,23 @@ def test_answers_come_one_by_one_in_any_order(resuming: ResumingExecutor) -> Non
     assert half.suspended.requests == (first,)
     done = resuming.resume(half.suspended.program, {first.id: "1"}, session_id=SESSION)
     assert sorted(done.stdout.replace(",", "").split()) == ["1", "2"]
+
+
+def test_a_plain_script_that_reads_a_line_waits_for_it_and_does_nothing_twice(
+    resuming: ResumingExecutor, base: Path
+) -> None:
+    waits, said = suspended(resuming, READS), ""
+    for name in ("Ada", "Bob"):
+        [request] = waits.requests
+        assert (request.kind, (request.prompt or "").strip()) == ("input", "Name?")
+        result = resuming.resume(waits.program, {request.id: name}, session_id=SESSION)
+        said += result.stdout
+        waits = result.suspended or waits
+    assert result.success
+    assert "Ada" in said
+    assert "Bob" in said
+    log = SessionStore(base).workspace_path(SESSION) / "log"
+    assert log.read_text().count("read") == 2
 
 
 def test_a_request_that_failed_is_an_error_that_code_may_handle(

@@ -29,6 +29,7 @@ from agentforge_sessions.sandbox import (
     Snapshot,
     SnapshotRefused,
     UnknownRequest,
+    WorkspaceError,
     create_sandbox,
     create_session_sandbox,
     delete_session_workspace,
@@ -339,13 +340,13 @@ def test_a_suspended_program_goes_on_in_another_process_after_a_kill(tmp_path: P
 KILLED = """
 import os, sys
 from pathlib import Path
-from agentforge_sessions.sandbox import create_sandbox
+from agentforge_sessions.sandbox import create_sandbox, current_call
 
 def die(number: int) -> str:
     \"\"\"End this process, the first time.\"\"\"
     marker = Path(sys.argv[1]) / f'died{number}'
     if marker.exists():
-        return 'again'
+        return f'{current_call().call} again {current_call().uncertain}'
     marker.touch()
     os.kill(os.getpid(), 9)
 
@@ -370,7 +371,8 @@ def test_a_program_killed_within_its_turn_goes_on_and_does_everything_once(tmp_p
         died = subprocess.run(arguments, capture_output=True, text=True, check=False)
         assert (died.returncode, died.stderr) == (-signal.SIGKILL, "")
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("0 again\n1 again\n2 again\n", "")
+    printed = "0 2 again True\n1 3 again True\n2 4 again True\n"  # the first call lists them
+    assert (done.stdout, done.stderr) == (printed, "")
     assert (tmp_path / "w" / "log").read_text() == "0 1 2 "
 
 
@@ -402,6 +404,42 @@ def test_two_sandboxes_cannot_go_on_with_one_program(make: Make, tmp_path: Path)
     other.close()
     with pytest.raises(ProgramElsewhere, match="continued"):
         one.resume({request.id: "no"})
+
+
+def test_an_idle_program_is_saved_and_given_up_to_others(make: Make, tmp_path: Path) -> None:
+    one = make(durable=tmp_path / "d", idle_s=0.2)
+    one.execute("x = 1")
+    other = make(durable=tmp_path / "d")
+    printed = None
+    while printed is None:
+        try:
+            printed = other.execute("print(x)").stdout
+        except ProgramElsewhere:
+            time.sleep(0.05)
+    assert printed == "1\n"
+    with pytest.raises(ProgramElsewhere):
+        one.execute("x = 2")
+
+
+def test_a_program_waits_for_a_workspace_that_is_not_there(make: Make, tmp_path: Path) -> None:
+    sandbox = make()
+    (request,) = waiting(sandbox.execute(ASKS))
+    sandbox.workspace.rename(tmp_path / "elsewhere")
+    with pytest.raises(WorkspaceError):
+        sandbox.resume({request.id: "yes"})
+    (tmp_path / "elsewhere").rename(sandbox.workspace)
+    assert sandbox.resume({request.id: "yes"}).stdout == "yes 3\n"
+
+
+def test_a_program_with_a_full_memory_can_still_wait(make: Make) -> None:
+    sandbox = make(policy=ExecutionPolicy(memory_bytes=80 << 20))
+    code = (
+        "from agentforge import ask\nheld = []\n"
+        "try:\n    while True: held.append(bytes(1 << 12))\nexcept MemoryError:\n    pass\n"
+        "answer = await ask('full?')\nheld.clear()\nprint(answer)\n"
+    )
+    (request,) = waiting(sandbox.execute(code))
+    assert sandbox.resume({request.id: "yes"}).stdout == "yes\n"
 
 
 def test_a_damaged_state_is_refused_and_left_as_it_is(make: Make, tmp_path: Path) -> None:

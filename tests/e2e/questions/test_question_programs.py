@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.harness import PhaseWaits, SessionManager, SessionState, SessionStore
+from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
 from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
 from tests.support.mcp_processes import wait_until
 from tests.support.python_path import python_path
@@ -34,6 +34,21 @@ else:
 question = Question(prompt="Which?", title="Which", options=["this", "that"])
 reply = manager.ask([question], pause=True, on_waiting=lambda _: print("waits", flush=True))
 print(reply.outcome, *reply.answers[0].selected, flush=True)
+"""
+SUSPENDED = """
+import os, signal, sys
+import structlog
+from agentforge_sessions.wiring.bootstrap import build_manager
+from agentforge_sessions.harness import PhaseWaits
+
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+manager = build_manager("sessions")
+print(manager.create("spec", "clarify").session_id)
+try:
+    manager.run_phase(sys.argv[1], deadline_s=120)
+except PhaseWaits as waits:
+    print(*waits.question_ids, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
 """
 PATIENCE_S = 60.0
 
@@ -206,7 +221,7 @@ def test_a_worker_killed_while_it_waits_loses_nothing_and_the_next_finds_the_ans
 
 
 @pytest.mark.timeout(900)
-def test_code_of_a_phase_asks_and_another_process_goes_on_with_the_answer(
+def test_code_of_a_phase_that_asks_goes_on_in_another_process_after_kill_9(
     tmp_path: Path, sessions: QuestionSessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from agentforge_sessions.wiring.bootstrap import build_manager
@@ -218,11 +233,16 @@ def test_code_of_a_phase_asks_and_another_process_goes_on_with_the_answer(
         "seen.append(await ask('Which colour?', options=['red', 'blue']))\n"
         "print(seen)\n"
     )
-    with build_manager(tmp_path / "sessions") as manager:
-        session_id = manager.create("spec", "clarify").session_id
-        with pytest.raises(PhaseWaits) as caught:
-            manager.run_phase(code, deadline_s=120)
-    assert caught.value.question_ids == (waiting(sessions),)
+    killed = subprocess.run(
+        [sys.executable, "-c", SUSPENDED, code],
+        env={**os.environ, "PYTHONPATH": python_path(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    session_id, question_id = killed.stdout.split()[:2]
+    assert question_id == waiting(sessions)
     sessions.save_session_answers(
         waiting(sessions),
         [UserAnswer(question_index=0, selected_option="red", custom_text="a dark one")],

@@ -131,6 +131,7 @@ INDEXES: Final = [
     *(put("opened", FILE, 1, each) for each in (0, 7, 6, "4", None, 1 << 70)),
     *(put("opened", FILE, 2, each) for each in (5, "a\0b", "x" * 4097, "\ud800", ["a"])),
     *(put("opened", FILE, 3, each) for each in (1, 0, -1, 5)),
+    put("opened", UNNAMED, 1, 3),
     *(put("opened", UNNAMED, 3, each) for each in (5, -1, 3, 2, None, "4")),
     *(put("opened", FILE, 4, each) for each in (-1, 1 << 63, None)),
     *(put("opened", FILE, 5, each) for each in ("", "a" * 17, "g" * 16, 5)),
@@ -217,15 +218,15 @@ def test_directories_are_nested_as_deeply_as_a_guest_may(template: Template) -> 
 
 
 def test_limits_are_those_of_the_policy(template: Template) -> None:
-    data = made(template)
-    for policy, what in (
-        (ExecutionPolicy(memory_bytes=64 << 20, temporary_bytes=1 << 20), None),
-        (ExecutionPolicy(memory_bytes=64 << 20, open_files=16, workspace_files=1), None),
-    ):
-        assert (what, state_of(data, template, policy).memory_size) == (None, MEMORY)
     large = {**description_of(template), "memory_size": 1 << 27}
     with pytest.raises(SnapshotRefused, match=r"67,108,864 are allowed.*raise the limit"):
         state_of(made(template, large), template)
+    many, listings = index(), bytes((4 << 20) + 1 - 24)
+    many["opened"][DIRECTORY][13] = len(listings)
+    with pytest.raises(SnapshotRefused, match="listings are too long"):
+        state_of(made(template, listed=many, content=CONTENT[:31] + listings), template)
+    many["opened"][DIRECTORY][13] -= 1
+    assert state_of(made(template, listed=many, content=CONTENT[:31] + listings[:-1]), template)
 
 
 NO_SNAPSHOTS: Final[dict[str, Callable[[bytes], bytes]]] = {

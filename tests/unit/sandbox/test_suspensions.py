@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from agentforge_sessions.sandbox import InvalidExecution
 from agentforge_sessions.sandbox.guest.tool_frames import BadRequest, from_json
 from agentforge_sessions.sandbox.host.machine import TurnOutcome
+from agentforge_sessions.sandbox.live.durable_state import PendingTurn
 from agentforge_sessions.sandbox.live.live_door import LiveDoor
 from agentforge_sessions.sandbox.live.progress import Progress
 from agentforge_sessions.sandbox.live.requests import (
@@ -98,6 +99,31 @@ def test_any_progress_of_a_snapshot_is_understood_or_refused(said: dict[str, Any
 
 
 _REST: dict[str, Any] = {"truncated": (), "file_calls": 0}
+
+
+heads = st.fixed_dictionaries(
+    {},
+    optional={
+        "lengths": st.lists(st.integers(-1, 9), max_size=4) | odd,
+        "before": suspensions | odd,
+    },
+)
+
+
+def headed(said: dict[str, Any]) -> bytes:
+    head = json.dumps(said).encode()
+    return len(head).to_bytes(8, "little") + head + b"code and notes"
+
+
+@given(st.binary(max_size=60) | heads.map(headed))
+def test_any_turn_of_a_snapshot_is_understood_or_refused(data: bytes) -> None:
+    try:
+        found = PendingTurn.decoded(data)
+    except BadRequest:
+        return
+    assert (found is None) is (not data)
+    if found is not None:
+        assert PendingTurn.decoded(found.encoded()) == found
 
 
 def outcome(**said: Any) -> TurnOutcome:

@@ -26,6 +26,8 @@ from .guest_code import (
 )
 from .live_asyncio import ASYNCIO_RUN
 from .live_requests import (
+    MOST_BITS,
+    MOST_DEPTH,
     MOST_FRAMES,
     MOST_NAMES,
     MOST_REQUEST_BYTES,
@@ -50,14 +52,15 @@ import sys
 
 before = frozenset(sys.modules)
 
-import _host, ast, asyncio, base64, builtins, gc, inspect, io, itertools, json, linecache, os
-import selectors, time, types, weakref
+import _host, ast, asyncio, base64, builtins, contextvars, gc, inspect, io, itertools, json
+import linecache, os, selectors, time, types, weakref
 from asyncio import events, runners, tasks
 
 main = sys.modules['__main__']
 start_script = vars(main).pop(ENTRY)
 starter = start_script.__globals__
 reserve = starter['reserve']
+context = contextvars.copy_context()  # of all turns
 dumps, loads, now, sleep, call_host = json.dumps, json.loads, time.time, time.sleep, _host.call
 
 class Unanswered(Exception):
@@ -157,8 +160,8 @@ def run_script(source, names):
     try:
         code = compiled(source, names)
         if not code.co_flags & COROUTINE:
-            return exec(code, names)
-        script = loop.create_task(eval(code, names), name='script')
+            return context.run(exec, code, names)
+        script = loop.create_task(eval(code, names), name='script', context=context)
         script.add_done_callback(lambda _: loop.stop())
         proceed()
     except BaseException as error:
@@ -309,7 +312,9 @@ _SETTINGS: Final = {
     "COROUTINE": COROUTINE,
     "ENTRY": ENTRY,
     "LIBRARY": LIBRARY,
+    "MOST_BITS": MOST_BITS,
     "MOST_BYTES": MOST_REQUEST_BYTES,
+    "MOST_DEPTH": MOST_DEPTH,
     "MOST_FRAMES": MOST_FRAMES,
     "MOST_NAMES": MOST_NAMES,
     "MOST_REQUESTS": MOST_REQUESTS,

@@ -1,4 +1,4 @@
-"""What a durable program asks its host for, and where it stands; a part of the guest's driver.
+"""What a durable program asks its host for, and where it is; a part of the guest's driver.
 
 Requests of coroutines wait in the loop, beside each other. Where a program waits is shown without
 running any of its code: values have short forms of their own here, and instances only their class.
@@ -11,6 +11,10 @@ from typing import Final
 MOST_REQUESTS: Final = 1000
 MOST_REQUEST_BYTES: Final = 768 << 10
 """How many requests may be open at once, and how long they may be together."""
+
+MOST_DEPTH: Final = 50
+MOST_BITS: Final = 200
+"""How deep a request may nest, and how large its integers may be: the host takes a little more."""
 
 MOST_FRAMES: Final = 16
 MOST_NAMES: Final = 16
@@ -28,12 +32,36 @@ numbers = itertools.count(1)
 
 def encoded(number, kind, said):
     try:
-        text = dumps({'id': number, 'kind': kind, **said}, **AS_JSON)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise type(error)(str(error)) from None
+        text = dumps({'id': number, 'kind': kind, **plain_value(said)}, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        wrong = TypeError if isinstance(error, TypeError) else ValueError
+        raise wrong(f'a request cannot hold that: {error}') from None
     if len(text) > MOST_BYTES:
         raise ValueError(f'a request of {len(text)} bytes; at most {MOST_BYTES}')
     return text
+
+def plain_value(value, depth=0):
+    # What the host takes, and nothing that it would refuse.
+    if depth > MOST_DEPTH:
+        raise ValueError(f'it nests deeper than {MOST_DEPTH} levels')
+    match value:
+        case str():
+            value.encode()
+        case int() if value.bit_length() > MOST_BITS:
+            raise ValueError(f'an integer of {value.bit_length()} bits; at most {MOST_BITS}')
+        case None | int() | float():
+            pass
+        case bytes() | bytearray():
+            return {'$bytes': base64.b64encode(value).decode()}
+        case list() | tuple():
+            return [plain_value(each, depth + 1) for each in value]
+        case dict():
+            if not all(isinstance(name, str) for name in value) or set(value) == {'$bytes'}:
+                raise TypeError('the keys must be texts, and not the one of bytes')
+            return {name: plain_value(each, depth + 1) for name, each in value.items()}
+        case _:
+            raise TypeError(f'a {type(value).__name__} has no form in JSON')
+    return value
 
 def make_room():
     # Even with its memory full, a program can say what it waits for.
@@ -41,13 +69,6 @@ def make_room():
         io.BufferedReader(io.BytesIO(), ROOM)
     except MemoryError:
         reserve.clear()
-
-def encoded_bytes(value):
-    if isinstance(value, (bytes, bytearray)):
-        return {'$bytes': base64.b64encode(value).decode()}
-    raise TypeError(f'a {type(value).__name__} cannot be part of a request')
-
-AS_JSON = {'default': encoded_bytes, 'allow_nan': False}
 
 def decoded(value):
     if type(value) is dict:
@@ -98,8 +119,13 @@ async def answer_to(kind, said):
 def requested(kind, said):
     make_room()
     if awaits(sys._getframe(2)):
-        return answer_to(kind, said)
+        return named(answer_to(kind, said), kind)
     return at_once(kind, said)
+
+def named(coroutine, name):
+    # Where it is forgotten to be awaited, that is said of what was called.
+    coroutine.__name__ = coroutine.__qualname__ = name
+    return coroutine
 
 def awaits(frame):
     # Whether what is called by a frame can be awaited there. Of a generator expression or a lambda,
@@ -137,9 +163,10 @@ def sleep_until(moment):
     """Sleep until a time, a datetime or seconds since 1970; to be awaited in a coroutine."""
     until = float(moment.timestamp() if hasattr(moment, 'timestamp') else moment)
     said, left = {'until': until}, max(0, until - now())
-    if awaits(sys._getframe(1)):
-        return asyncio.sleep(left) if left <= PATIENCE else answer_to('sleep', said)
-    return sleep(left) if left <= PATIENCE else at_once('sleep', said)
+    if not awaits(sys._getframe(1)):
+        return sleep(left) if left <= PATIENCE else at_once('sleep', said)
+    waiting = asyncio.sleep(left) if left <= PATIENCE else answer_to('sleep', said)
+    return named(waiting, 'sleep_until')
 
 def checkpoint(name=None):
     """Have the program saved now, with a name if there is one; may be awaited in a coroutine."""
@@ -148,7 +175,7 @@ def checkpoint(name=None):
         return at_once('checkpoint', said)
     async def saved():
         return at_once('checkpoint', said)
-    return saved()
+    return named(saved(), 'checkpoint')
 
 def text_of(what, value):
     if isinstance(value, str):

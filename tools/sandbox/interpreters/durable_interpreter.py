@@ -234,8 +234,11 @@ class DurableInterpreter(GuestInterpreter):
             sink=nothing if file is None else file.append,
             sync=nothing if file is None else file.sync,
             answer=self._answerer,
+            session=self._state.session,
             sequence=self._before.sequence,
         )
+        if self._live_door is not None:
+            self._live_door.journal = self._live_journal
         return self._live_journal
 
     def _calls_for(self, services: GuestServices) -> ReplayedCalls:
@@ -249,6 +252,8 @@ class DurableInterpreter(GuestInterpreter):
         return self._before.limits(request.deadline_s, output_bytes, stop)
 
     def _door(self, request: Request, stop: threading.Event) -> LiveDoor:
+        if self._state.way_back.turn is not None:  # its time begins where it goes on
+            request = request._replace(deadline_s=2 * request.deadline_s)
         self._live_door = LiveDoor(super()._door(request, stop), request.deadline_s, stop)
         return self._live_door
 

@@ -17,7 +17,7 @@ from ..guest.tool_frames import decoded_request, encoded_value, request_id
 from ..host.template import Template
 from ..installed.interpreter_files import MODULE
 from .prepared_guest import LIVE, LIVE_SCIENCE, template_name
-from .prepared_runtime import PreparedRuntime, build_template
+from .prepared_runtime import PREPARATION_LIMITS, PreparedRuntime, build_template
 from .science_template import SCIENCE_LIMITS, SCIENCE_TURNS
 from .template_file import read_template, template_digests
 
@@ -47,6 +47,7 @@ def live_template(runtime: PreparedRuntime, *, science: bool = False) -> Templat
         SandboxUnavailable: It cannot be built.
     """
     kind, before = (LIVE_SCIENCE, SCIENCE_TURNS) if science else (LIVE, ())
+    limits = SCIENCE_LIMITS if science else PREPARATION_LIMITS
     turns = (*before, runtime.code.preparation(), LIVE_PREPARATION)
     name = template_name(kind, runtime.files.digests, turns) or kind
     with _lock:
@@ -55,7 +56,7 @@ def live_template(runtime: PreparedRuntime, *, science: bool = False) -> Templat
             with making(runtime.cache, kind):
                 found = _read(runtime, name)
                 if found is None:
-                    image = build_template(runtime, name, turns, SCIENCE_LIMITS, _Rehearsal())
+                    image = build_template(runtime, name, turns, limits, _Rehearsal())
                     found = _found[runtime.cache, name] = Template(image)
         return found
 

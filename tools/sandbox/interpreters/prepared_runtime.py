@@ -143,7 +143,7 @@ def _short(directory: Path) -> str:
     return hashlib.sha256(os.fsencode(directory)).hexdigest()[:16]
 
 
-_PREPARATION: Final = TurnLimits(fuel=1 << 40, output_bytes=1 << 16, seconds=30.0)
+PREPARATION_LIMITS: Final = TurnLimits(fuel=1 << 40, output_bytes=1 << 16, seconds=30.0)
 _OWN_LIMITS: Final = ExecutionPolicy()
 
 
@@ -162,7 +162,7 @@ def set_environment(machine: GuestMachine, wanted: dict[str, str]) -> None:
 def prepare_machine(
     machine: GuestMachine,
     turn: str,
-    limits: TurnLimits = _PREPARATION,
+    limits: TurnLimits = PREPARATION_LIMITS,
     door: Door | None = None,
 ) -> bytes:
     """Run a turn of our own code, and return its output.
@@ -329,7 +329,7 @@ def build_template(
     runtime: PreparedRuntime,
     name: str,
     turns: Sequence[str],
-    limits: TurnLimits = _PREPARATION,
+    limits: TurnLimits = PREPARATION_LIMITS,
     door: Door | None = None,
 ) -> TemplateImage:
     """Build a template while holding `making`, and cache it if possible.

@@ -47,10 +47,8 @@ class RuntimeCodec(NamedTuple):
             interpreter=self._interpreter(),
             template=self.template(state.template),
             limits=self.policy,
-            said={
-                **way_back.progress.encoded(),
-                "turn": None if way_back.turn is None else way_back.turn.encoded(),
-            },
+            said=way_back.progress.encoded(),
+            attached=b"" if way_back.turn is None else way_back.turn.encoded(),
         )
 
     def decode(self, snapshot: Snapshot) -> WayBack:

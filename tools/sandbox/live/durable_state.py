@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import threading
-import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, Self
 
@@ -17,7 +16,7 @@ from ..policy import ExecutionPolicy
 from ..request import Request
 from ..result_parts import Suspension
 from .capture import MachineState
-from .errors import SnapshotDamaged, SnapshotRefused, TurnJournalDamaged
+from .errors import SnapshotDamaged, TurnJournalDamaged
 from .journal_file import JournalFile
 from .program_directory import ProgramDirectory
 from .progress import Progress
@@ -29,8 +28,8 @@ _CUT: Final = Suspension((), None)
 
 _log = get_logger("agentforge.sandbox")
 
-_MOST_PACKED: Final = 640 << 10
-_MOST_UNPACKED: Final = 64 << 20
+_MOST_TURN: Final = 512 << 20
+"""The most bytes of a turn: its journal has at most 64 MiB, its code 256 MiB."""
 
 
 class PendingTurn(NamedTuple):
@@ -56,44 +55,36 @@ class PendingTurn(NamedTuple):
             stdout=outcome.stdout[self.stdout_bytes :], stderr=outcome.stderr[self.stderr_bytes :]
         )
 
-    def encoded(self) -> dict[str, Any]:
-        """Return it as JSON holds it; `decoded` returns it again.
-
-        Raises:
-            SnapshotRefused: It is too long.
-        """
-        parts = zlib.compress(self.message.encode(), 1), zlib.compress(self.notes, 1)
-        packed = sum(map(len, parts))
-        if packed > _MOST_PACKED:
-            raise SnapshotRefused(
-                f"what its turn read and wrote has {packed:,} bytes, and {_MOST_PACKED:,} are "
-                "allowed where a plain function waits",
-                "have it wait in a coroutine, by await",
-            )
-        message, notes = (base64.b64encode(part).decode() for part in parts)
+    def encoded(self) -> bytes:
+        """Return it as a snapshot holds it; `decoded` returns it again."""
         before = None if self.before is None else encode_suspension(self.before)
-        return {**self._asdict(), "message": message, "notes": notes, "before": before}
+        message = self.message.encode()
+        lengths = len(message), self.stdout_bytes, self.stderr_bytes
+        return _headed({"lengths": lengths, "before": before}, message + self.notes)
 
     @classmethod
-    def decoded(cls, said: object) -> Self | None:
-        """Return the turn that a snapshot's description holds; None without one.
+    def decoded(cls, data: bytes) -> Self | None:
+        """Return the turn that a snapshot holds; None if there is nothing.
 
         Raises:
             BadRequest: It is not a valid one.
         """
-        if said is None:
+        if not data:
             return None
-        if not isinstance(said, dict) or set(said) != set(cls._fields):
-            raise BadRequest("its turn is incomplete")
-        before, lengths = said["before"], (said["stdout_bytes"], said["stderr_bytes"])
+        said, content = _head_of(data)
+        lengths, before = said.get("lengths"), from_json(said.get("before"), lambda: None)
+        if not isinstance(lengths, list) or len(lengths) != 3:
+            raise BadRequest("its turn lacks its lengths")
         if any(type(length) is not int or not 0 <= length <= 1 << 30 for length in lengths):
-            raise BadRequest("its turn's output has no length")
+            raise BadRequest("its turn's lengths are invalid")
+        if before is not None and not isinstance(before, dict):
+            raise BadRequest("what it waited for before its turn is invalid")
         return cls(
-            message=_unpacked(said["message"]).decode("utf-8", "replace"),
-            notes=_unpacked(said["notes"]),
-            stdout_bytes=lengths[0],
-            stderr_bytes=lengths[1],
-            before=None if before is None else decode_suspension(from_json(before, lambda: None)),
+            message=content[: lengths[0]].decode("utf-8", "replace"),
+            notes=content[lengths[0] :],
+            stdout_bytes=lengths[1],
+            stderr_bytes=lengths[2],
+            before=None if before is None else decode_suspension(before),
         )
 
 
@@ -146,6 +137,7 @@ class DurableState:
 
     Attributes:
         is_moved: Whether its workspace may be a copy of the one that it began in.
+        session: Names the program to host functions (`current_call`).
     """
 
     def __init__(
@@ -156,6 +148,7 @@ class DurableState:
     ) -> None:
         self.policy: Final = policy
         self.is_moved: Final = start is not None
+        self.session = ""
         self._place = None if directory is None else ProgramDirectory(directory)
         self._restored = start if isinstance(start, Snapshot) else None
         self._way_back = start if isinstance(start, WayBack) else None
@@ -224,8 +217,7 @@ class DurableState:
             self._write(codec)
             self._file = self._place.create_journal()
         said = {"message": message, "progress": progress.encoded()}
-        head = json.dumps(said).encode()
-        self._file.append(len(head).to_bytes(8, "little") + head)
+        self._file.append(_headed(said, b""))
         return self._file
 
     def end_turn(self, *, is_over: bool) -> None:
@@ -323,13 +315,11 @@ class DurableState:
             self._file = self._place.open_journal()
             if self._file is None:
                 return found
-            data = self._file.entries if self._file.is_of_this_boot else b""
-            end = 8 + int.from_bytes(data[:8], "little")
-            said = json.loads(data[8:end])
+            said, notes = _head_of(self._file.entries if self._file.is_of_this_boot else b"")
             progress = Progress.decoded(said["progress"])
             turn = found.turn or PendingTurn("", b"", 0, 0, progress.suspension)
-            turn = turn._replace(message=said["message"], notes=turn.notes + data[end:])
-        except (BadRequest, TurnJournalDamaged, KeyError, TypeError, ValueError) as error:
+            turn = turn._replace(message=str(said["message"]), notes=turn.notes + notes)
+        except (BadRequest, TurnJournalDamaged, AttributeError, KeyError, TypeError) as error:
             _log.warning("program.turn_dropped", reason=str(error))
             self.end_turn(is_over=True)
             return found
@@ -355,21 +345,25 @@ def turn_of(snapshot: Snapshot) -> PendingTurn | None:
         SnapshotDamaged: It is not a valid one.
     """
     try:
-        return PendingTurn.decoded(snapshot.description.said.get("turn"))
+        return PendingTurn.decoded(snapshot.attached(_MOST_TURN))
     except BadRequest as error:
         raise SnapshotDamaged(f"what it says of its turn is invalid ({error})") from error
 
 
-def _unpacked(text: object) -> bytes:
+def _headed(said: Mapping[str, Any], content: bytes) -> bytes:
+    head = json.dumps(said).encode()
+    return len(head).to_bytes(8, "little") + head + content
+
+
+def _head_of(data: bytes) -> tuple[dict[str, Any], bytes]:
+    end = 8 + int.from_bytes(data[:8], "little")
     try:
-        packed = base64.b64decode(text if isinstance(text, str) else "?", validate=True)
-        unpacker = zlib.decompressobj()
-        data = unpacker.decompress(packed, _MOST_UNPACKED)
-    except (ValueError, zlib.error):
-        raise BadRequest("a part of its turn cannot be unpacked") from None
-    if not unpacker.eof:
-        raise BadRequest("a part of its turn is too long")
-    return data
+        said = json.loads(data[8:end])
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict):
+        raise BadRequest("its turn has no head")
+    return said, data[end:]
 
 
 def _check(request: Request, waiting: Suspension | None) -> None:

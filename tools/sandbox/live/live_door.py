@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
 from ...base.clock import utc_now
@@ -21,11 +22,24 @@ from ..guest.tool_frames import (
 )
 from ..host.preview1.guest import Door
 from ..result_parts import Suspension, ToolCallRecord
+from .journal import HostCall, LiveJournal
 from .requests import decode_request, decode_suspension
 
 _SUSPENDED: Final = b'"suspended"'
 _OWN: Final = (_SUSPENDED, b'"request"')
 """One of them is in every frame that is not for the tools."""
+
+
+_call: ContextVar[HostCall | None] = ContextVar("agentforge_host_call", default=None)
+
+
+def current_call() -> HostCall | None:
+    """Return the key of the call that a host function answers; None outside of durable programs.
+
+    A call whose process was killed is made again, with the same session, sequence and number, and
+    with `uncertain`: whether it took effect is unknown.
+    """
+    return _call.get()
 
 
 class Tools(Door, Protocol):
@@ -48,6 +62,7 @@ class LiveDoor:
         cancel: Ends the turn early once set.
 
     Attributes:
+        journal: The turn's journal; None without.
         suspension: What the program waits for, as it said last in this turn; or None.
         fault: Why what it said cannot be understood, or None.
     """
@@ -56,6 +71,7 @@ class LiveDoor:
         self._tools = tools
         self._until = time.monotonic() + deadline_s
         self._cancel = cancel
+        self.journal: LiveJournal | None = None
         self.suspension: Suspension | None = None
         self.fault: str | None = None
 
@@ -86,7 +102,11 @@ class LiveDoor:
                 return answer
         tools = self._tools
         assert tools is not None  # noqa: S101 (else the answer is its own)
-        return tools.admit(len(request)) or tools(request)
+        made = _call.set(None if self.journal is None else self.journal.call)
+        try:
+            return tools.admit(len(request)) or tools(request)
+        finally:
+            _call.reset(made)
 
     def _own_answer(self, request: bytes) -> bytes | None:
         """Answer a request that is not for the tools; None if it is."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DEFAULT_KEPT: Final = 16
 """The default number of idle sandboxes an executor retains."""
-_MAY_WAIT: Final = re.compile(r"\bagentforge\b")
+_MAY_WAIT: Final = re.compile(r"\bagentforge\b|\binput\s*\(")
 """What the code of a phase contains if it can wait."""
 
 
@@ -44,8 +44,8 @@ class _CachedSandbox:
 class SandboxPhaseExecutor:
     """Runs phases in the sandbox, with the session's workspace as its only directory.
 
-    Implements `harness.ResumingExecutor`: code that names `agentforge` runs in a durable sandbox,
-    and may wait; not with mounts. Each workspace has one sandbox for other code,
+    Implements `harness.ResumingExecutor`: code that names `agentforge`, or calls `input`, runs in
+    a durable sandbox and may wait; not with mounts. Each workspace has one sandbox for other code,
     which is reused and loaded at its first execution; phases in one workspace run one after
     another. May be used from any thread, and as a context manager that closes it.
 
