@@ -301,8 +301,8 @@ def isolation_of(store: LocalSessions, session_id: str) -> str:
         return "sandbox"
 
 
-def build_executor(store: LocalSessions, cancel: CancelToken) -> PhaseExecutor:
-    """Build the executor of one call's code in the sandbox; `cancel` stops the code."""
+def build_executor(store: LocalSessions, cancel: CancelToken | None = None) -> PhaseExecutor:
+    """Build the executor of one call's or program's code in the sandbox; `cancel` stops it."""
     from .phases.sandbox_executor import SandboxPhaseExecutor
 
     return SandboxPhaseExecutor(store, kept=0, cancel=cancel)
@@ -441,6 +441,7 @@ def build_agent_runner(
         opened = opened_sessions(base_path, options.get("store"))
         manager = SessionManager(
             opened,
+            executor=build_executor(opened),
             channel=channel,
             snapshots=Lazy(partial(open_snapshots, opened, options.get("objects"))),
             **_observed(options),
