@@ -61,7 +61,7 @@ class FakeExecutor:
 class WaitingExecutor:
     """Runs programs of lines, each a word and a text, and resumes them from their state.
 
-    `say TEXT` prints it; `ask A | B` asks both at once; `call TOOL`, `input PROMPT` and
+    `say TEXT` prints it; `ask A | B` asks both at once; `call TOOL JSON`, `input PROMPT` and
     `sleep TIME` wait; `answers` prints what was answered; `append PATH TEXT` adds to a file,
     without a text the answers; `exit N` ends. Its state is JSON.
     """
@@ -120,6 +120,9 @@ class WaitingExecutor:
                     state["last"] += 1
                     about = {"ask": "prompt", "input": "prompt", "call": "tool", "sleep": "until"}
                     state["open"].append({"id": state["last"], "kind": word, about[word]: one})
+                    if word == "call":
+                        tool, _, arguments = one.partition(" ")
+                        state["open"][-1] |= {"tool": tool, "arguments": arguments or None}
         stdout = "\n".join(said)
         if not state["open"]:
             return PhaseResult(success=True, exit_code=0, stdout=stdout)

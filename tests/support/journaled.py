@@ -18,8 +18,8 @@ from agentforge_sessions.sandbox.host.files.system_calls import LINUX, SystemCal
 from agentforge_sessions.sandbox.host.machine import GuestMachine, TurnLimits, TurnOutcome
 from agentforge_sessions.sandbox.interpreters.prepared_runtime import new_machine, prepared_runtime
 from agentforge_sessions.sandbox.interpreters.runtime import ensure_ready
-from agentforge_sessions.sandbox.live.journal import LiveJournal
-from agentforge_sessions.sandbox.live.replayed_calls import ReplayedCalls
+from agentforge_sessions.sandbox.live.journal.live_journal import LiveJournal
+from agentforge_sessions.sandbox.live.journal.replayed_calls import ReplayedCalls
 from agentforge_sessions.sandbox.workspaces.quota import Quota
 from tests.support.host_trees import AMPLE, served
 

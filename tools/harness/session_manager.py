@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     from ..base.search_words import SearchWords
     from ..base.tracing.conventions import Carrier
     from .events.event_feed import EventFeed
-    from .services.suspended_phases import SuspendedPhases
+    from .services.suspended_phases import Calls, Patience, SuspendedPhases
     from .views.session_search import SessionMatches
 
 __all__ = [
@@ -614,6 +614,8 @@ class SessionManager:
         deadline_s: float | None = None,
         fuel: int | None = None,
         judge: Callable[[PhaseResult], str | None] | None = None,
+        calls: Calls | None = None,
+        patience: Patience | None = None,
     ) -> PhaseResult:
         """Run the work of the current phase and record its result, in one save.
 
@@ -637,6 +639,12 @@ class SessionManager:
             fuel: Limit in units of fuel; the executor's default if None.
             judge: Decides whether the result is a success: returns None, or the reason why not. By
                 default a result is judged by its own `success`.
+            calls: Carries out what the code calls, all of one suspension at a time, and returns the
+                answers by the requests' ids: JSON, or `ports.Unanswered`. It may be called again
+                for the same requests after a kill. What it raises leaves the code suspended. If
+                None, a person is asked for the result of each call.
+            patience: Is called with the open questions of code that waits, and returns for how many
+                seconds to wait before `PhaseWaits`; none if None.
 
         Returns:
             The result, with `success` as it was judged.
@@ -667,8 +675,9 @@ class SessionManager:
             run = self._executor.execute
             execute = partial(run, files=files) if files else run  # not all executors accept files
             execute = partial(execute, deadline_s=deadline_s, fuel=fuel)
+            waiting: dict[str, Any] = {"calls": calls, "patience": patience}
             try:
-                result = self._ran(session, code, execute, deadline_s)
+                result = self._ran(session, code, execute, deadline_s, waiting)
             except PhaseWaits:
                 span.set(Attribute.OUTCOME, "suspended")
                 raise
@@ -690,6 +699,7 @@ class SessionManager:
         code: str,
         execute: Callable[..., PhaseResult],
         deadline_s: float | None,
+        waiting: Mapping[str, Any],
     ) -> PhaseResult:
         """Run code, or go on with its suspended program, until it ends; save each suspension.
 
@@ -708,7 +718,7 @@ class SessionManager:
                 self._events.announce(session, PhaseStarted())
                 result = execute(code, session_id=session.session_id)
             else:
-                answers = self._suspended.answers(session, program)
+                answers = self._suspended.answers(session, program, **waiting)
                 state = self._suspended.take_up(session, program, answers)
                 self._events.announce(session, PhaseStarted())
                 result = resume(

@@ -302,9 +302,9 @@ def isolation_of(store: LocalSessions, session_id: str) -> str:
 
 
 def build_executor(
-    store: LocalSessions, cancel: CancelToken, *, lasting: bool = False
+    store: LocalSessions, cancel: CancelToken | None = None, *, lasting: bool = False
 ) -> PhaseExecutor:
-    """Build the executor of one call's code in the sandbox; `cancel` stops the code.
+    """Build the executor of one call's or program's code in the sandbox; `cancel` stops it.
 
     Args:
         store: The sessions.
@@ -453,6 +453,7 @@ def build_agent_runner(
         opened = opened_sessions(base_path, options.get("store"))
         manager = SessionManager(
             opened,
+            executor=build_executor(opened),
             channel=channel,
             snapshots=Lazy(partial(open_snapshots, opened, options.get("objects"))),
             **_observed(options),

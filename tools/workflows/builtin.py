@@ -6,7 +6,7 @@ from typing import Final
 
 from attrs import evolve
 
-from .workflow import ANYTHING, CODE, TESTS, FileGroup, Gate, Phase, Workflow
+from .workflow import ANYTHING, CODE, PROGRAM, TESTS, FileGroup, Gate, Phase, Workflow
 
 _TDFLOW_ROLE: Final = """\
 You are a senior engineer who develops one component test first. You follow the specification to the
@@ -235,6 +235,33 @@ def task_workflow(check: Gate, *, plan: bool = False, tests_first: bool = False)
         groups=[FileGroup(name="project", paths=[ANYTHING])],
         phases=[*([_PLAN] if plan else []), *([red] if tests_first else []), work],
         agent_mode="edit",
+    )
+
+
+def program_workflow(name: str, code: str, *, of_component: bool = False) -> Workflow:
+    """Return the workflow of a program: its one phase is the code.
+
+    Args:
+        name: Its name.
+        code: The program's text, which the session holds from then on.
+        of_component: Whether its agents develop a component of a specification.
+    """
+    return Workflow(
+        name=name,
+        workflow_type=PROGRAM,
+        role=_TASK_ROLE,
+        goal="Run a program.",
+        token_budget=500_000,
+        needs_specification=of_component,
+        phases=[
+            Phase(
+                name=PROGRAM,
+                mode="run the program",
+                gate=Gate(kind=PROGRAM, code=code),
+                max_attempts=1,
+                questions="refused",
+            )
+        ],
     )
 
 

@@ -39,6 +39,16 @@ class AlreadyRunning(HarnessError, kind=ErrorKind.CONFLICT):
     session_id: str
 
 
+class OtherProgram(HarnessError, kind=ErrorKind.CONFLICT):
+    """A program's file has changed since an open session of it began; nothing was run."""
+
+    message = """{path} has changed since session {session_id} began, which runs the former text.
+    Nothing was run; `agentforge resume {session_id}` goes on with that, and --new begins a session
+    with the new text."""
+    session_id: str
+    path: Path
+
+
 class PhaseNotInWorkflow(HarnessError):
     """A session is in a phase that its workflow does not have."""
 

@@ -38,6 +38,7 @@ from .gate_port import GateCommands, GateSandbox, GateUnavailable, sandbox_with
 from .gates.command_gates import request_of
 from .job import AgentWork, Job
 from .ports import CallLimits, RunObserver, RunOutcome
+from .programs.program_attempt import NoAgentNamed, ProgramAttempts
 from .run.agent_conversation import AgentConversation
 from .run.agent_questions import AgentQuestions
 from .run.phase_attempt import AgentAttempts
@@ -355,9 +356,13 @@ class WorkflowRunner:
         agent = given if given is not None else self._named_agent(session_id, work)
         named = work.agent if given is None else None
 
+        own = {"timeout_s": self._answers_timeout_s} if work.workflow.is_program else {}
+        kind = ProgramAttempts if work.workflow.is_program else AgentAttempts
+
         def attempts(led: LedSession) -> AgentAttempts:
             questions = AgentQuestions(led=led, timeout_s=self._answers_timeout_s)
-            return AgentAttempts(
+            return kind(
+                **own,
                 led=led,
                 gates=PhaseGates(
                     led=led, gates=gates, commands=self._commands, questions=questions
@@ -391,6 +396,8 @@ class WorkflowRunner:
 
     def _named_agent(self, session_id: str, work: AgentWork) -> PhaseAgent:
         make = self._editing_agents if work.workflow.edits else self._agents
+        if work.agent is None and work.workflow.is_program:
+            return NoAgentNamed()
         if work.agent is None or make is None:
             raise NoAgent(session_id)
         return make(work.agent)

@@ -45,11 +45,15 @@ GATES: Final = {
     "specification": "the specification has no fault",
     "approval": "a person approves",
     "script": "the workflow's own Python code ends with exit code 0",
+    "program": "the program, which calls agents, gates and people, ends with exit code 0",
     "plan": "the agent says what it is going to do, and changes no file",
     "unchecked": "the agent changed something; nothing is checked",
 }
 """The kinds of gates, with the condition under which each passes."""
 TEST_GATES: Final = frozenset({"tests_fail", "tests_pass", "suite"})
+PROGRAM: Final = "program"
+"""The kind of gate that is a program; its settings of tests are those of the gates it calls."""
+_OF_TESTS: Final = TEST_GATES | {PROGRAM}
 QUESTIONS: Final = ("allowed", "refused")
 PACKAGE_RE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 
@@ -64,7 +68,8 @@ class Gate:
         tests_unchanged: Whether every test file must equal that of the last passed `tests_fail`.
         covers_criteria: Whether each acceptance criterion needs a test that names it.
         framework: "pytest" or "unittest", for kinds that run tests.
-        code: The Python code of a `script` gate; it runs in the sandbox, on a copy of the files.
+        code: The Python code of a `script` gate, which runs in the sandbox, on a copy of the files;
+            or of a `program`, which runs there in the workspace itself.
         deadline_s: Its time limit, in seconds.
         command: The project's own command that runs its tests in a jail, for kinds that run tests;
             None: they run in the sandbox, with `framework`.
@@ -267,6 +272,11 @@ class Workflow:
         yield from (text for _, text in found)
 
     @property
+    def is_program(self) -> bool:
+        """Whether a phase of it is a program."""
+        return any(gate.kind == PROGRAM for gate in self.gates)
+
+    @property
     def edits(self) -> bool:
         """Whether its agent edits files in place."""
         return self.agent_mode == "edit"
@@ -340,7 +350,7 @@ class Workflow:
     def _with_test_gates(self, **changes: Any) -> Workflow:
         phases = [
             evolve(phase, gate=evolve(phase.gate, **changes))
-            if isinstance(phase.gate, Gate) and phase.gate.kind in TEST_GATES
+            if isinstance(phase.gate, Gate) and phase.gate.kind in _OF_TESTS
             else phase
             for phase in self.phases
         ]
@@ -389,8 +399,8 @@ def agent_phase_faults(
 def _gate_faults(gate: Gate, needs_specification: bool, tests_written: bool) -> Iterator[str]:
     if gate.kind not in GATES:
         yield f"gate.kind: {gate.kind!r} is none of {', '.join(GATES)}"
-    elif (gate.kind == "script") != (gate.code is not None):
-        yield "gate.code: a script gate has code, and no other"
+    elif (gate.kind in {"script", PROGRAM}) != (gate.code is not None):
+        yield "gate.code: a gate that is a script or a program has code, and no other"
     if gate.kind in {"files", "specification", "approval"} and not gate.require:
         yield f"gate.require: a gate of kind {gate.kind} names its files"
     if gate.kind in TEST_GATES and not needs_specification and gate.command is None:
@@ -405,7 +415,7 @@ def _gate_faults(gate: Gate, needs_specification: bool, tests_written: bool) -> 
 
 
 def _package_faults(gate: Gate) -> Iterator[str]:
-    if gate.packages and (gate.command is not None or gate.kind not in TEST_GATES):
+    if gate.packages and (gate.command is not None or gate.kind not in _OF_TESTS):
         yield "gate.packages: are of a gate that runs tests in the sandbox; this one does not"
     for name in gate.packages:
         if not (PACKAGE_RE.fullmatch(name) or (name.endswith(".whl") and "\0" not in name)):
@@ -414,7 +424,7 @@ def _package_faults(gate: Gate) -> Iterator[str]:
 
 def _command_faults(gate: Gate) -> Iterator[str]:
     if gate.command is not None:
-        if gate.kind not in TEST_GATES:
+        if gate.kind not in _OF_TESTS:
             yield "gate.command: stands for kinds that run tests, and no other"
         try:
             words = shlex.split(gate.command)

@@ -406,6 +406,24 @@ def test_two_sandboxes_cannot_go_on_with_one_program(make: Make, tmp_path: Path)
         one.resume({request.id: "no"})
 
 
+def test_a_snapshot_within_a_turn_gives_the_program_to_nobody(make: Make, tmp_path: Path) -> None:
+    other = make(durable=tmp_path / "d")
+    refused = []
+
+    def look() -> int:
+        """Take a snapshot of the running program, and try to go on with it."""
+        taken = len(bytes(sandbox.snapshot()))
+        with pytest.raises(ProgramElsewhere):
+            other.snapshot()
+        refused.append(taken)
+        return taken
+
+    sandbox = make(durable=tmp_path / "d", tools=[look])
+    sandbox.execute("x = 1")
+    assert sandbox.execute("from host import tools\nprint(tools.look() > 0)").stdout == "True\n"
+    assert len(refused) == 1
+
+
 def test_an_idle_program_is_saved_and_given_up_to_others(make: Make, tmp_path: Path) -> None:
     one = make(durable=tmp_path / "d", idle_s=0.2)
     one.execute("x = 1")

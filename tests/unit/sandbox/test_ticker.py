@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from agentforge_sessions.sandbox.host.engine.clock import Ticker, TurnClock
+from agentforge_sessions.sandbox.host.engine.clock import DEADLINE, Ticker, TurnClock
 from tests.support.interruption import interrupted_everywhere
 
 
@@ -30,3 +30,17 @@ def test_a_handler_that_raises_while_a_turn_is_begun_leaves_later_turns_their_ti
         places += 1
         assert ticks_for_another()
     assert places > 5
+
+
+def test_a_clock_that_begins_again_allows_all_of_the_time() -> None:
+    now = [0.0]
+    clock = TurnClock(5.0, monotonic=lambda: now[0])
+    now[0] = 5.0
+    assert clock.due() == DEADLINE
+    clock.begin_again()
+    assert clock.due() is None
+    now[0] = 10.0
+    assert clock.due() == DEADLINE
+    endless = TurnClock(None, monotonic=lambda: now[0])
+    endless.begin_again()
+    assert endless.due() is None

@@ -218,6 +218,12 @@ class Cli:
         snapshots = Lazy(lambda: open_snapshots(self.store(), self.objects_url))
         return self.manager(channel=channel, executor=executor, snapshots=snapshots)
 
+    def program_executor(self) -> PhaseExecutor:
+        """Return what runs programs: the sandbox."""
+        from ...wiring.bootstrap import build_executor
+
+        return self.outside.executor or build_executor(self.store())
+
     def working_manager(self, isolation: str = "sandbox") -> SessionManager:
         """Return a manager without a session that can run phases.
 

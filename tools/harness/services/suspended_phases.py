@@ -7,12 +7,13 @@ what its last suspension stored, so a worker that dies while it goes on changes 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from attrs import define, evolve, field
 
+from ...base.cancellation import cancellable_sleep
 from ...base.clock import Clock
 from ...base.question import InvalidQuestions, Question
 from ..domain.history_events import (
@@ -35,6 +36,13 @@ from ..views.question_entries import answers_in_words, find_asked
 from ..views.suspended_phases import SuspendedPhase, suspended_phase
 from .person_questions import PersonQuestions
 from .session_recording import SessionChanges, record_suspension
+
+Calls = Callable[[Sequence[PhaseRequest]], Mapping[int, object]]
+"""Carries out calls of a program; returns the answers by the requests' ids."""
+
+Patience = Callable[[Mapping[str, PhaseRequest]], float]
+"""Returns how long to wait for the answer to one of these open questions, by their ids, or for the
+moment that a program sleeps until, in seconds."""
 
 _MOST_SUSPENSIONS: Final = 1000
 _MOST_REQUESTS: Final = 32
@@ -102,8 +110,21 @@ class SuspendedPhases:
             keys = {found.key(one) for one in found.event.requests}
             self._questions.abandon(session, keys, f"its program was dropped: {reason}")
 
-    def answers(self, session: SessionContext, found: SuspendedPhase) -> dict[int, object]:
+    def answers(
+        self,
+        session: SessionContext,
+        found: SuspendedPhase,
+        *,
+        calls: Calls | None = None,
+        patience: Patience | None = None,
+    ) -> dict[int, object]:
         """Return the answers that a suspended program can go on with; ask what was not asked.
+
+        Args:
+            session: The session.
+            found: The program.
+            calls: Carries out what it calls; None: a person is asked for the results.
+            patience: Says how long to wait if there is nothing yet that it could go on with.
 
         Raises:
             PhaseWaits: There is nothing yet that it could go on with.
@@ -111,30 +132,59 @@ class SuspendedPhases:
             QuestionError: A question could not be put; the same call puts it.
         """
         given: dict[int, object] = {}
-        waiting: list[str] = []
-        for request in found.event.requests:
-            if request.kind == "sleep":
+        waiting: dict[str, PhaseRequest] = {}
+        requests = found.event.requests
+        called = [] if calls is None else [one for one in requests if one.kind == "call"]
+        for request in requests:
+            if request.kind == "sleep" or request in called:
                 continue
             try:
                 reply = self._reply(session, request, found.key(request))
             except QuestionWaits as waits:
-                waiting.append(waits.question_id)
+                waiting[waits.question_id] = request
             except InvalidQuestions as error:
                 given[request.id] = Unanswered(str(error))
             else:
                 given[request.id] = _answer(request, reply)
+        if calls is not None and called:
+            given |= calls(called)
         wake_at = None if not found.event.wake_at else datetime.fromisoformat(found.event.wake_at)
+        if not given and patience is not None and (wake_at is None or wake_at > self._clock()):
+            timeout_s = patience(waiting)
+            if wake_at is not None:
+                timeout_s = min(timeout_s, (wake_at - self._clock()).total_seconds())
+            if timeout_s > 0:
+                given |= self._waited(session, found, waiting.values(), timeout_s)
         if given or (wake_at is not None and wake_at <= self._clock()):
             return given
         raise PhaseWaits(
             session.session_id,
             phase=session.current_phase,
-            question_ids=waiting,
+            question_ids=tuple(waiting),
             wake_at=wake_at,
             where=found.event.where,
         )
 
-    def _reply(self, session: SessionContext, request: PhaseRequest, key: str) -> QuestionEnded:
+    def _waited(
+        self,
+        session: SessionContext,
+        found: SuspendedPhase,
+        requests: Iterable[PhaseRequest],
+        timeout_s: float,
+    ) -> dict[int, object]:
+        """Wait for the reply to the first request; for nothing but the time if there is none."""
+        for request in requests:
+            try:
+                reply = self._reply(session, request, found.key(request), timeout_s)
+            except QuestionWaits:
+                return {}
+            return {request.id: _answer(request, reply)}
+        cancellable_sleep(timeout_s)
+        return {}
+
+    def _reply(
+        self, session: SessionContext, request: PhaseRequest, key: str, timeout_s: float = 0.0
+    ) -> QuestionEnded:
         """Ask what a program asks, once; return the reply, or raise `QuestionWaits`."""
         if self._questions is None:
             raise NoQuestionChannel
@@ -146,10 +196,10 @@ class SuspendedPhases:
 
         return self._questions.ask(
             session,
-            [_question(request)],
+            [question_of(request)],
             key=key,
             pause=False,
-            timeout_s=0.0,
+            timeout_s=timeout_s,
             on_waiting=waits,
         )
 
@@ -248,7 +298,7 @@ def _in_words(suspended: SuspendedProgram) -> str:
     return f"{place}, waits for: {asked or suspended.wake_at}"
 
 
-def _question(request: PhaseRequest) -> Question:
+def question_of(request: PhaseRequest) -> Question:
     """Return the question by which a request is put.
 
     Raises:

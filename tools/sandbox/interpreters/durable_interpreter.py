@@ -20,10 +20,10 @@ from ..host.machine import SUSPENDED, GuestMachine, TurnLimits, TurnOutcome
 from ..live.capture import MachineState, capture, restore
 from ..live.durable_state import DurableState, PendingTurn, WayBack
 from ..live.errors import SnapshotRefused, TurnDiverged, TurnJournalDamaged
-from ..live.journal import LiveJournal
+from ..live.journal.live_journal import LiveJournal
+from ..live.journal.replayed_calls import ReplayedCalls
 from ..live.live_door import LiveDoor, RequestAnswerer, nothing
 from ..live.progress import Progress
-from ..live.replayed_calls import ReplayedCalls
 from ..request import Request
 from .guest_interpreter import GuestInterpreter, provided
 from .interpreter_class import GuestServices, InterpreterClass

@@ -17,7 +17,7 @@ from ..request import Request
 from ..result_parts import Suspension
 from .capture import MachineState
 from .errors import SnapshotDamaged, TurnJournalDamaged
-from .journal_file import JournalFile
+from .journal.journal_file import JournalFile
 from .program_directory import ProgramDirectory
 from .progress import Progress
 from .requests import decode_suspension, encode_suspension
@@ -214,6 +214,7 @@ class DurableState:
         if self._place is None or self._file is not None:
             return self._file
         with self._lock:
+            self._place.hold()
             self._write(codec)
             self._file = self._place.create_journal()
         said = {"message": message, "progress": progress.encoded()}
@@ -251,9 +252,9 @@ class DurableState:
                 self._place.remove_journal()
 
     def rest(self) -> None:
-        """Let others go on with the program, if it is on disk as it is here."""
+        """Let others go on with the program, if it is on disk as it is here and in no turn."""
         with self._lock:
-            if self._is_saved and self._place is not None:
+            if self._is_saved and self._file is None and self._place is not None:
                 self._place.leave()
 
     def fuel_of(self, request: Request) -> int:

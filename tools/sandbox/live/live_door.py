@@ -22,7 +22,7 @@ from ..guest.tool_frames import (
 )
 from ..host.preview1.guest import Door
 from ..result_parts import Suspension, ToolCallRecord
-from .journal import HostCall, LiveJournal
+from .journal.live_journal import HostCall, LiveJournal
 from .requests import decode_request, decode_suspension
 
 _SUSPENDED: Final = b'"suspended"'

@@ -16,7 +16,7 @@ from ...base.files import AtomicFileWriter, FileSystem, OsFileSystem, try_lock, 
 from ...base.files.directory_store import make_durable_directory
 from ...base.files.filesystem import DIRECTORY_FLAGS
 from ..errors import ProgramElsewhere
-from .journal_file import JournalFile
+from .journal.journal_file import JournalFile
 from .snapshot_file import Snapshot
 
 STATE_NAME: Final = "state.aflive"

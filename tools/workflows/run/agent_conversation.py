@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from attrs import frozen
@@ -55,7 +56,8 @@ class AgentConversation:
     """Calls one session's agent; a stored answer is not requested again.
 
     `may_show` decides which parts of agent programs' conversations this agent may see; see
-    `harness.views.briefing.brief`.
+    `harness.views.briefing.brief`. `first` is the number of the first call, under which it is
+    stored. `aside` surrounds each wait for the agent.
     """
 
     led: LedSession
@@ -64,13 +66,15 @@ class AgentConversation:
     questions: AgentQuestions
     may_show: Callable[[str], bool]
     limits: CallLimits | None = None
+    first: int = 1
+    aside: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def converse(  # noqa: PLR0911 (an end each)
         self, phase: Phase, progress: Progress
     ) -> PhaseChange | Verdict | Stop:
         """Call the agent, and again after each round of questions, until it changes files."""
         refuse = self._rule(phase, progress)
-        for call in range(1, MAX_CALLS + 1):
+        for call in range(self.first, self.first + MAX_CALLS):
             stored = self._stored_answer(phase, progress, call)
             if isinstance(stored, Stop):
                 return stored
@@ -182,7 +186,7 @@ class AgentConversation:
             phase=phase.name,
             attempt=progress.key.attempt,
             turn=progress.turn,
-            call=call,
+            call=call - self.first + 1,
             briefing=self._briefing(),
             prompt=prompt,
             files=files,
@@ -195,7 +199,8 @@ class AgentConversation:
         )
         with traced_call(self.agent, request) as span:
             begun = self.monotonic()
-            outcome = attempt(self._asked, request)
+            with self.aside():
+                outcome = attempt(self._asked, request)
             duration_s = self.monotonic() - begun
             if isinstance(outcome, Failure):
                 if not isinstance(outcome.error, AgentFailed):

@@ -62,7 +62,13 @@ class PhaseGates:
         return (*self.led.job.required(phase), *own, *written, *change.touched, *artifacts)
 
     def judge(
-        self, phase: Phase, progress: Progress, change: PhaseChange, files: dict[str, bytes]
+        self,
+        phase: Phase,
+        progress: Progress,
+        change: PhaseChange,
+        files: dict[str, bytes],
+        *,
+        red: Mapping[str, Any] | None = None,
     ) -> Verdict:
         """Return the gate's verdict; every kind but `approval`, which a person decides.
 
@@ -71,12 +77,13 @@ class PhaseGates:
             progress: The session's progress.
             change: The attempt's changes, already applied.
             files: The return value of `apply`.
+            red: The facts of the red tests that bind it; those of an earlier phase if None.
 
         Raises:
             GateUnavailable: The phase can't be judged on this machine.
         """
         gate = phase.agents_gate
-        baseline = self.red(progress)
+        baseline = self.red(progress) if red is None else red
         commanded = gate.command is not None
         record = kept_base(self.led.steps) if commanded or gate.kind == "tests_fail" else None
         run = None if record is None else record.run_of(gate)

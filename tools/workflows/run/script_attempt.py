@@ -81,12 +81,7 @@ class ScriptAttempts:
                 judge=judge,
             )
         except PhaseWaits as waits:
-            return Stop(
-                reason=f"phase {phase.name!r} waits {waits.awaited}; then resume",
-                cause=StopCause.PERSON if waits.question_ids else StopCause.TIME,
-                question_id=next(iter(waits.question_ids), None),
-                wake_at=waits.wake_at,
-            )
+            return stop_until(phase, waits)
         self.led.observer.phase_finished(phase, _verdict(problem, result.duration_s), result)
         self.led.observer.budget(self.led.budget)
         return None
@@ -101,6 +96,16 @@ class ScriptAttempts:
             problems.append(f"exit code {result.exit_code}, expected {script.exit_code}")
         problems += self.led.files.missing(script.artifacts)
         return ", ".join(problems + limits) if problems or result.lost_writes else None
+
+
+def stop_until(phase: Phase, waits: PhaseWaits) -> Stop:
+    """Return the stop of a phase whose code waits."""
+    return Stop(
+        reason=f"phase {phase.name!r} waits {waits.awaited}; then resume",
+        cause=StopCause.PERSON if waits.question_ids else StopCause.TIME,
+        question_id=next(iter(waits.question_ids), None),
+        wake_at=waits.wake_at,
+    )
 
 
 def _verdict(problem: str | None, duration_s: float = 0.0) -> Verdict:

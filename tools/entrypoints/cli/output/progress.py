@@ -91,8 +91,12 @@ class RunView(RunObserver):
         return self.job is not None and self.job.work is not None
 
     def row(self, name: str) -> PhaseRow:
-        """Return the row of a phase."""
-        return next(row for row in self.rows if row.name == name)
+        """Return the row of a phase, or of a program's call, which has one from here on."""
+        for row in self.rows:
+            if row.name == name:
+                return row
+        self.rows.append(PhaseRow(name, state="running"))
+        return self.rows[-1]
 
     def answer_command(self, asked: str) -> str:
         """Return the command with which a person answers."""

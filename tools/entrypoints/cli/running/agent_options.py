@@ -69,15 +69,15 @@ class AgentOptions:
             raise misuse(name, "is of an agent that edits in place; add --agent-mode edit")
         return workflow if found == "answer" else evolve(workflow, agent_mode=found)
 
-    def choice(self, cli: Cli, workflow: Workflow, *, dry_run: bool) -> AgentChoice | None:
+    def choice(self, cli: Cli, workflow: Workflow, *, optional: bool) -> AgentChoice | None:
         """Return the agent for the workflow's mode; write a remark if it is not sealed.
 
-        A dry run calls no agent and may have none.
+        Without one return None if it is optional: a dry run and some programs call none.
 
         Raises:
             typer.BadParameter: No agent is named, or it can't edit.
         """
-        if dry_run and self.agent is None and cli.configuration.run.agent is None:
+        if optional and self.agent is None and cli.configuration.run.agent is None:
             return None
         from ....agents.running.logins import login_files
 
@@ -119,15 +119,16 @@ class AgentOptions:
             said.max_output if self.max_output is None else self.max_output,
         )
 
-    def made(self, cli: Cli, work: AgentWork) -> PhaseAgent:
-        """Return the agent of a job, with its answers recorded if requested.
+    def made(self, cli: Cli, work: AgentWork) -> PhaseAgent | None:
+        """Return the agent of a job, with its answers recorded if requested; None without one.
 
         Raises:
             typer.BadParameter: The agent can't be called.
         """
         from ....agents.running import Recorder
 
-        assert work.agent is not None  # noqa: S101 (only a dry run has none)
+        if work.agent is None:
+            return None
         asked = [phase.name for phase in work.workflow.phases if phase.prompt is not None]
         agent = _make(cli, work, work.agent, first_phase=asked[0] if asked else None)
         return agent if self.record is None else Recorder(agent, self.record)

@@ -210,7 +210,7 @@ def run_agent(cli: Cli, act: Act, *, wait: bool, special: Special | None = None)
     def aside() -> AbstractContextManager[object]:
         return view.aside()
 
-    manager = cli.keeping_manager(_channel(cli, directory, aside))
+    manager = cli.keeping_manager(_channel(cli, directory, aside), cli.program_executor())
     view = run_view(manager, cli.output)
     view.questions_dir = None if directory is None else str(directory)
     view.store = cli.named_store()

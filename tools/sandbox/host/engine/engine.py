@@ -349,10 +349,11 @@ def _callback(
                 return _new_trap()
             instance.clock.check()
             array = numbers_at(numbers)
+            passed = unpack(array)
             if instance.journal is not None:
-                instance.journal.called(name, unpack(array))
+                instance.journal.called(name, passed)
             try:
-                answer = function(instance.guest, *unpack(array))
+                answer = function(instance.guest, *passed)
             except OSError as error:
                 answer = errno_of(error)
             pack(array, 0, answer or 0)

@@ -53,7 +53,7 @@ class AgentBeginning:
             typer.BadParameter: The options do not define valid work.
         """
         chosen = self.agent.of_workflow(cli, self.shown.with_role(cli, workflow))
-        agent = self.agent.choice(cli, chosen, dry_run=self.dry_run)
+        agent = self.agent.choice(cli, chosen, optional=self.dry_run or chosen.is_program)
         facts = cli.configuration.project
         if facts.language == "python":
             about.setdefault("import_root", facts.source)

@@ -135,7 +135,7 @@ def _work(
     else:
         because = "" if check.because is None else f" ({check.because})"
         cli.output.remark(f"Check: {check.gate.command}{because}")
-    choice = options.choice(cli, workflow, dry_run=False)
+    choice = options.choice(cli, workflow, optional=False)
     return AgentWork(
         workflow=workflow,
         name="task",
@@ -180,7 +180,7 @@ def _go_on(
     other = None
     if agent.agent is not None:
         options = agent.options(cli)
-        choice = options.choice(cli, work.workflow, dry_run=False)
+        choice = options.choice(cli, work.workflow, optional=False)
         other = options.made(cli, evolve(work, agent=choice))
 
     def act(runner: WorkflowRunner) -> RunOutcome:

@@ -61,13 +61,15 @@ class RunGroup(GroupWithDefault):
     default: ClassVar = "WORKFLOW.yaml"
 
     def chosen(self, word: str) -> str:
-        """Return the command for a file; a specification is TDFLOW's."""
+        """Return the command for a file; a specification is TDFLOW's, and Python is a program."""
+        if word.endswith(".py"):
+            return "program"
         if os.path.isfile(word) and document_kind(Path(word)) == "specification":
             return "tdflow"
         return self.default
 
 
-USAGE: Final = "[WORKFLOW.yaml | tdflow SPEC | spec NAME] [OPTIONS]"
+USAGE: Final = "[WORKFLOW.yaml | PROGRAM.py | tdflow SPEC | spec NAME] [OPTIONS]"
 
 group = new_group(
     "run",

@@ -16,10 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
-from ...base.errors import reason_of
-from ...base.files.log_frames import LogMark, Rest, encode_frame, scan_log
-from .errors import TurnJournalDamaged, TurnJournalNotWritten
-from .journal import MOST_NOTED
+from ....base.errors import reason_of
+from ....base.files.log_frames import LogMark, Rest, encode_frame, scan_log
+from ..errors import TurnJournalDamaged, TurnJournalNotWritten
+from .note_log import MOST_NOTED
 
 _FORM: Final = b"AFJRNL01"
 _PLAIN, _PACKED = b"\0", b"\1"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import Any, Final, Self
 
-from ..host.files.files import refusal
+from ...host.files.files import refusal
 from .notes import NoteReader, NoteWriter
 
 _LONGEST_NAME: Final = 255
+_MOST_ERRNO: Final = 4095
 _LINK: Final = 2
 
 
@@ -36,7 +37,7 @@ def get_names(reader: NoteReader) -> dict[tuple[int, int], int]:
 
 def raise_noted(reader: NoteReader) -> None:
     """Raise the error that a call ended with, if it did."""
-    number = reader.number()
+    number = reader.number(_MOST_ERRNO)
     if number:
         raise refusal(number)
 

@@ -7,92 +7,40 @@ noted and then answered from the notes: system calls on served directories, time
 calls of host functions and requests. So a turn that runs again changes no file, and its memory ends
 as the same bytes.
 
-Before an effect on files and before a call of a host function, everything noted is handed to the
+Before a change of names and before a call of a host function, everything noted is handed to the
 sink together with an intent: what is about to be done. A process that is killed loses what was
-noted after its last intent: the answers of calls that change nothing, which are simply made again,
-and the end of that one effect. The turn that runs again reaches the same effect, and learns from
-the intent that it may be done already.
+noted since: the end of that one effect, and the answers of calls that are simply made again, as
+they change nothing, or change the same: a write has a position. The turn that runs again reaches
+the same effect, and learns from the intent that it may be done already.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from ..guest.tool_frames import encoded_failure
-from ..host.engine.clock import TurnClock, TurnEnded
-from ..host.machine import SUSPENDED
-from ..host.preview1.guest import TimeAndChance
-from ..host.preview1.streams import InputFile
-from .errors import TurnDiverged, TurnJournalDamaged
-from .notes import NoteReader, NoteWriter
+from ...guest.tool_frames import encoded_failure
+from ...host.engine.clock import TurnClock, TurnEnded
+from ...host.machine import SUSPENDED
+from ...host.preview1.guest import TimeAndChance
+from ...host.preview1.streams import InputFile
+from ..errors import TurnJournalDamaged
+from .note_log import NoteLog, nothing
+from .notes import NoteReader
+from .ops import EffectState, Op
 
 if TYPE_CHECKING:
-    from ..host.files.files import Buffers
-    from ..host.preview1.guest import Door, Guest
+    from ...host.files.files import Buffers
+    from ...host.preview1.guest import Door, Guest
 
 INPUT_REQUEST: Final = b'{"v":1,"id":0,"op":"request","kind":"input"}'
 """The request of a guest that reads its input at the end; its answer is the bytes to be read."""
 
-MOST_NOTED: Final = 64 << 20
-"""The most bytes of a journal; a turn that needs more goes on, but cannot be run again."""
-
-_BATCH: Final = 1 << 14
 _SEED: Final = 32
-_INTENT: Final = 0x80
-_CHECKED: Final = 0xFFFF
-
-
-class Op(IntEnum):
-    """What a note is of; the numbers are the file's form."""
-
-    WALL = 1
-    MONOTONIC = 2
-    CHANCE = 3
-    WAIT = 4
-    REQUEST = 5
-    CALL = 6
-    TOO_LONG = 7
-    REFUSED = 8
-    HANDED_ON = 9
-    OPEN = 16
-    CLOSE = 17
-    FSTAT = 18
-    STAT = 19
-    READ = 20
-    WRITE = 21
-    TRUNCATE = 22
-    SYNC = 23
-    MAKE_DIRECTORY = 24
-    REMOVE_DIRECTORY = 25
-    UNLINK = 26
-    SYMLINK = 27
-    READ_LINK = 28
-    RENAME = 29
-    LINK = 30
-    LIST = 31
-    COPY = 32
-    SET_TIMES = 33
-    COUNT_NAMES = 34
-    FILES_BELOW = 35
-
-
-def _nothing(_: object = None) -> None:
-    """Add, read or do nothing."""
-
-
-class EffectState(Enum):
-    """What is known of an effect that is to be made."""
-
-    NOT = "not done"
-    NOTED = "done, and its answer noted"
-    PERHAPS = "done, perhaps"
 
 
 class HostCall(NamedTuple):
@@ -102,7 +50,7 @@ class HostCall(NamedTuple):
         session: The session.
         sequence: The number of its turn.
         call: The number of the call in its turn; the three are the same when it is made again.
-        uncertain: Whether it was state before, and its end is unknown.
+        uncertain: Whether it was made before, and its end is unknown.
     """
 
     session: str
@@ -120,7 +68,7 @@ class NotedFiles(Protocol):
         """Open for real what is open in a turn that runs again."""
 
 
-class LiveJournal:
+class LiveJournal(NoteLog):
     """The notes of one turn.
 
     Args:
@@ -144,43 +92,27 @@ class LiveJournal:
         entries: bytes = b"",
         *,
         files: NotedFiles | None = None,
-        sink: Callable[[bytes], object] = _nothing,
-        sync: Callable[[], object] = _nothing,
+        sink: Callable[[bytes], object] = nothing,
+        sync: Callable[[], object] = nothing,
         answer: Callable[[bytes], bytes | None] | None = None,
         asks_for_input: bool = False,
         session: str = "",
         sequence: int = 0,
     ) -> None:
+        super().__init__(entries, sink, self._catch_up)
         self.call: HostCall | None = None
         self._files = files
-        self._sink, self._sync = sink, sync
+        self._sync = sync
         self._answer = answer
         self._asks_for_input = asks_for_input
         self._session, self._sequence = session, sequence
-        self._reader: NoteReader | None = NoteReader(entries) if entries else None
-        self._writer = NoteWriter()
-        self._noted = bytearray(entries)
-        self._is_too_long = False
-        self._failed: TurnDiverged | None = None
-        self._check = 0
-        self._calls = self._host_calls = 0
-        self._function = "start"
+        self._host_calls = 0
         self._real = TimeAndChance()
         self._guest: Guest | None = None
         self._times = {Op.WALL: 0, Op.MONOTONIC: 0}
         self._ahead_ns = 0
         self._seed: bytes | None = None
         self._drawn = 0
-
-    @property
-    def entries(self) -> bytes:
-        """All that was noted and handed to the sink, the earlier runs included."""
-        return bytes(self._noted)
-
-    @property
-    def replays(self) -> bool:
-        """Whether the turn is where an earlier run has been."""
-        return self._reader is not None and self._reader.left
 
     # ---------------------------------------------------------- the turn
 
@@ -207,25 +139,6 @@ class LiveJournal:
             if self._files is not None:
                 self._files.journal = None
 
-    def finish(self) -> None:
-        """Note that the turn has ended by itself.
-
-        Raises:
-            TurnDiverged: Its journal says that it went on.
-        """
-        if self.replays:
-            self._diverge("it ended, and its journal goes on")
-        self._go_on()
-        self.flush()
-
-    def called(self, name: str, numbers: tuple[int, ...]) -> None:
-        """Note that the guest calls a function with these numbers."""
-        self._calls += 1
-        self._function = name
-        self._check = hash((self._check, _key(name), numbers))
-        if len(self._writer.data) > _BATCH:
-            self.flush()
-
     def input(self, data: bytes) -> InputFile:
         """Return the turn's input; at its end it may be a request."""
         if not self._asks_for_input:
@@ -242,114 +155,9 @@ class LiveJournal:
 
         return call
 
-    # ---------------------------------------------------------- notes
-
-    def take(self, op: Op, *said: int) -> NoteReader | None:
-        """Return where a call's answer is noted; None if it is to be made.
-
-        Raises:
-            TurnDiverged: Another call is noted there.
-        """
-        self._note_check(op, said)
-        if not self.replays:
-            self._go_on()
-            return None
-        self._match(op)
-        return self.reader
-
-    def begin(
-        self,
-        op: Op,
-        *said: int,
-        before: Callable[[NoteWriter], object] = _nothing,
-        was: Callable[[NoteReader], object] = _nothing,
-    ) -> EffectState:
-        """Begin an effect; unless it was state before, its intent is handed to the sink first.
-
-        Args:
-            op: What it is.
-            said: Its arguments.
-            before: Adds to the intent what has to be known before the effect.
-            was: Reads that again.
-
-        Raises:
-            TurnDiverged: Another call is noted there.
-        """
-        self._note_check(op, said)
-        if not self.replays:
-            self._go_on()
-            before(self._head(op | _INTENT))
-            self.flush()
-            return EffectState.NOT
-        self._match(op | _INTENT)
-        reader = self.reader
-        was(reader)
-        if reader.left:
-            self._match(op)
-            return EffectState.NOTED
-        self._go_on()
-        return EffectState.PERHAPS
-
-    @property
-    def reader(self) -> NoteReader:
-        """Where the notes of an earlier run are read."""
-        if self._reader is None:
-            raise TurnJournalDamaged(reason="there are no notes to read")
-        return self._reader
-
-    def next_is(self, op: Op) -> bool:
-        """Return whether the next note of an earlier run is of this kind."""
-        return self._reader is not None and self._reader.peek() == op
-
-    def note(self, op: Op) -> NoteWriter:
-        """Begin the note of a call's answer; return what the answer is added to."""
-        return self._head(op)
-
-    def flush(self) -> None:
-        """Hand everything noted to the sink."""
-        if not self._writer.data:
-            return
-        data = self._writer.take()
-        if self._is_too_long:
-            return
-        if len(self._noted) + len(data) > MOST_NOTED:
-            self._is_too_long = True
-            data = bytes((Op.TOO_LONG,))
-        self._noted += data
-        self._sink(data)
-
-    def _head(self, op: int) -> NoteWriter:
-        writer = self._writer
-        writer.data += bytes((op,)) + (self._check & _CHECKED).to_bytes(2, "little")
-        return writer
-
-    def _note_check(self, op: Op, said: tuple[int, ...]) -> None:
-        if self._failed is not None:
-            raise self._failed
-        self._check = hash((self._check, int(op), said))
-
-    def _match(self, op: int) -> None:
-        """Take the head of a note, which must be of this call."""
-        reader = self.reader
-        found = reader.byte()
-        if found == Op.TOO_LONG:
-            raise TurnJournalDamaged(reason="the turn noted more than a journal may hold")
-        check = reader.byte() | reader.byte() << 8
-        if found != op:
-            self._diverge(f"it does {_named(op)}, its journal says {_named(found)}")
-        if check != self._check & _CHECKED:
-            self._diverge("what it has done so far differs")
-
-    def _diverge(self, reason: str) -> None:
-        self._failed = TurnDiverged(call=self._calls, function=self._function, reason=reason)
-        raise self._failed
-
-    def _go_on(self) -> None:
-        """Go on for real, where an earlier run's notes end."""
-        reader, self._reader = self._reader, None
-        if reader is None:
-            return
-        self._writer.seen, self._seed = reader.seen, None
+    def _catch_up(self, _: NoteReader) -> None:
+        """Go on with the world as it is: its time, new chance, real files."""
+        self._seed = None
         self._ahead_ns = max(0, self._times[Op.MONOTONIC] - self._since_start())
         if self._files is not None:
             self._files.catch_up()
@@ -370,6 +178,8 @@ class LiveJournal:
             self.note(op).signed(found - before)
         else:
             found = before + reader.signed()
+            if not 0 <= found < 1 << 63:
+                raise TurnJournalDamaged(reason="a time is out of range")
         self._times[op] = found
         return found
 
@@ -473,18 +283,6 @@ class _AskedInput(InputFile):
             self._has_ended = not more
             self._data = memoryview(bytes(self._data) + more)
         return super().read(buffers, at)
-
-
-@functools.cache
-def _key(name: str) -> int:
-    return zlib.crc32(name.encode())
-
-
-def _named(op: int) -> str:
-    try:
-        return Op(op & ~_INTENT).name
-    except ValueError:
-        return f"note {op}"
 
 
 def _operation(request: bytes) -> str | None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from .errors import TurnJournalDamaged
+from ..errors import TurnJournalDamaged
 
 MOST_BYTES: Final = 64 << 20
 """The most bytes of one value, as one call transfers at most that many."""
 
 _MOST_BITS: Final = 70
+_MOST: Final = (1 << 64) - 1
+_MOST_MODE: Final = 0xFFFF
 
 
 class NoteWriter:
@@ -95,20 +97,22 @@ class NoteReader:
         self._at += 1
         return self._data[self._at - 1]
 
-    def number(self) -> int:
-        """Take a number that is not negative."""
+    def number(self, most: int = _MOST) -> int:
+        """Take a number that is not negative, at most so large."""
         value = shift = 0
         while shift < _MOST_BITS:
             byte = self.byte()
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return value
+                break
             shift += 7
-        raise TurnJournalDamaged(reason="a number is too long")
+        if byte >= 0x80 or value > most:
+            raise TurnJournalDamaged(reason="a number is too large")
+        return value
 
     def signed(self) -> int:
         """Take a number of either sign."""
-        value = self.number()
+        value = self.number(1 << _MOST_BITS)
         return -(value >> 1) if value & 1 else value >> 1
 
     def bytes(self, most: int = MOST_BYTES) -> bytes:
@@ -150,8 +154,9 @@ def _fields(seen: os.stat_result) -> tuple[int, ...]:
 
 def _status(fields: tuple[int, ...]) -> os.stat_result:
     mode, inode, device, links, size, *times = fields
-    if min(mode, inode, device, links, size) < 0:
-        raise TurnJournalDamaged(reason="a status has a negative field")
+    is_one = mode <= _MOST_MODE and min(mode, inode, device, links, size) >= 0
+    if not is_one or max(map(abs, fields)) > _MOST:
+        raise TurnJournalDamaged(reason="a status has a field out of range")
     of_times = dict(zip(("st_atime_ns", "st_mtime_ns", "st_ctime_ns"), times, strict=True))
     seconds = [each // 10**9 for each in times]
     return os.stat_result((mode, inode, device, links, 0, 0, size, *seconds), of_times)

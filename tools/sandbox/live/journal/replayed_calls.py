@@ -16,33 +16,23 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from ..host.engine import native
-from ..host.files.files import Buffers
-from ..host.files.system_calls import LINUX, SystemCalls
-from .answers import NotedEntry, get_names, get_nothing, put_names, put_nothing, raise_noted
-from .errors import TurnJournalDamaged
-from .journal import EffectState, LiveJournal, Op
+from ...host.engine import native
+from ...host.engine.guest_memory import MAX_PATH_BYTES
+from ...host.files.files import Buffers
+from ...host.files.system_calls import LINUX, SystemCalls
+from ..errors import TurnJournalDamaged
+from .answers import NotedEntry, get_names, put_names, put_nothing, raise_noted
+from .live_journal import LiveJournal
+from .note_log import nothing
+from .noted_calls import NotedCalls
 from .notes import NoteReader, NoteWriter
-from .open_files import ONLY_ONCE, OpenFile, OpenFiles, RemovedContent
+from .open_files import ONLY_ONCE, OpenFile, RemovedContent
+from .ops import Op
 
 _T = TypeVar("_T")
 
 _QUOTAS: Final = ("workspace_bytes", "workspace_files")
 _STAND_IN: Final = "/dev/null"
-
-
-def _nothing() -> None:
-    """Do nothing, or know nothing."""
-
-
-def _made_once(call: Callable[[], _T], done: int, again: Callable[[], _T]) -> _T:
-    """Make a call that may have been made before."""
-    try:
-        return call()
-    except OSError as error:
-        if error.errno != done:
-            raise
-        return again()
 
 
 def _checksum(buffers: Buffers) -> int:
@@ -52,19 +42,18 @@ def _checksum(buffers: Buffers) -> int:
     return found
 
 
-class ReplayedCalls(SystemCalls):
+class ReplayedCalls(NotedCalls, SystemCalls):
     """System calls that go through a journal while there is one.
 
     Args:
         real: What makes the calls.
-        moved: Whether the files may be copies of those that a journal was written with, so that
-            their inodes differ.
+        moved: Whether the files may be copies of those that a journal was written with, though the
+            directory is the same; if that is another, they are.
     """
 
     def __init__(self, real: SystemCalls = LINUX, *, moved: bool = False) -> None:
-        self._real = real
-        self._files = OpenFiles(real, moved=moved)
-        self._journal: LiveJournal | None = None
+        super().__init__(real)
+        self._moved = moved
         self._recounts = False
 
     @property
@@ -76,7 +65,20 @@ class ReplayedCalls(SystemCalls):
     def journal(self, journal: LiveJournal | None) -> None:
         self._journal = journal
         self._files.begin_turn()
+        if journal is not None:
+            self._compare_roots(journal)
         self._recounts = journal is not None and journal.replays
+
+    def _compare_roots(self, journal: LiveJournal) -> None:
+        """Note which directories are served, or whether they are copies of those noted."""
+        reader, inodes = journal.take(Op.ROOTS), self._files.roots()
+        if reader is not None:
+            noted = [reader.number() for _ in range(reader.number())]
+            self._files.are_copies = self._moved or noted != inodes
+            return
+        writer = journal.note(Op.ROOTS)
+        for number in (len(inodes), *inodes):
+            writer.number(number)
 
     def catch_up(self) -> None:
         """Open for real what is open where an earlier run's notes end."""
@@ -182,7 +184,8 @@ class ReplayedCalls(SystemCalls):
     def readlink(self, path: bytes, *, dir_fd: int) -> bytes:  # type: ignore[override]
         call = partial(self._real.readlink, path, dir_fd=dir_fd)
         said = (self._files.number(dir_fd), zlib.crc32(path))
-        return self._ask(Op.READ_LINK, dir_fd, said, call, NoteWriter.bytes, NoteReader.bytes)
+        get = partial(NoteReader.bytes, most=MAX_PATH_BYTES)
+        return self._ask(Op.READ_LINK, dir_fd, said, call, NoteWriter.bytes, get)
 
     @contextmanager
     def scandir(self, fd: int) -> Iterator[Iterator[Any]]:  # type: ignore[override]
@@ -271,11 +274,12 @@ class ReplayedCalls(SystemCalls):
     def pwritev(self, fd: int, buffers: Buffers, at: int) -> int:  # type: ignore[override]
         call = partial(self._real.pwritev, fd, buffers, at)
         said = (self._files.number(fd), _checksum(buffers), at)
-        return self._do(Op.WRITE, fd, said, call, NoteWriter.number, NoteReader.number)
+        get = partial(NoteReader.number, most=sum(map(len, buffers)))
+        return self._repeat(Op.WRITE, fd, said, call, NoteWriter.number, get)
 
     def ftruncate(self, fd: int, size: int) -> None:
         call = partial(self._real.ftruncate, fd, size)
-        return self._do(Op.TRUNCATE, fd, (self._files.number(fd), size), call)
+        return self._repeat(Op.TRUNCATE, fd, (self._files.number(fd), size), call)
 
     def fsync(self, fd: int) -> None:  # type: ignore[override]
         call = partial(self._real.fsync, fd)
@@ -284,7 +288,8 @@ class ReplayedCalls(SystemCalls):
     def sendfile(self, target: int, source: int, count: int) -> int:  # type: ignore[override]
         call = partial(self._real.sendfile, target, source, count)
         said = (self._files.number(target), self._files.number(source), count)
-        done = self._do(Op.COPY, target, said, call, NoteWriter.number, NoteReader.number)
+        get = partial(NoteReader.number, most=count)
+        done = self._do(Op.COPY, target, said, call, NoteWriter.number, get)
         for fd in (target, source):
             if (opened := self._files.get(fd)) is not None:
                 opened.offset += done
@@ -292,14 +297,14 @@ class ReplayedCalls(SystemCalls):
 
     def futimens(self, fd: int, times: tuple[int, int]) -> None:  # type: ignore[override]
         call = partial(self._real.futimens, fd, times)
-        return self._do(Op.SET_TIMES, fd, (self._files.number(fd), *times), call)
+        return self._repeat(Op.SET_TIMES, fd, (self._files.number(fd), *times), call)
 
     def utimensat(  # type: ignore[override]
         self, path: bytes, times: tuple[int, int], *, dir_fd: int
     ) -> None:
         call = partial(self._real.utimensat, path, times, dir_fd=dir_fd)
         said = (self._files.number(dir_fd), zlib.crc32(path), *times)
-        return self._do(Op.SET_TIMES, dir_fd, said, call)
+        return self._repeat(Op.SET_TIMES, dir_fd, said, call)
 
     def mkdir(self, path: bytes, mode: int, *, dir_fd: int) -> None:  # type: ignore[override]
         call = partial(self._real.mkdir, path, mode, dir_fd=dir_fd)
@@ -347,93 +352,8 @@ class ReplayedCalls(SystemCalls):
         call: Callable[[], None],
         done: int,
         *,
-        before: Callable[[], RemovedContent | None] = _nothing,
+        before: Callable[[], RemovedContent | None] = nothing,
     ) -> None:
         """Change a name; the second time, an errno says that it is done."""
         said = (self._files.number(directory), zlib.crc32(path))
         self._do(op, directory, said, call, done=done, before=before)
-
-    # ---------------------------------------------------------- the journal
-
-    def _ask(
-        self,
-        op: Op,
-        fd: int | None,
-        said: tuple[int, ...],
-        call: Callable[[], _T],
-        put: Callable[[NoteWriter, _T], object] = put_nothing,
-        get: Callable[[NoteReader], _T] = get_nothing,
-    ) -> _T:
-        """Make a call that changes nothing, or answer it from the journal."""
-        journal = self._journal
-        if journal is None:
-            return call()
-        reader = journal.take(op, *said)
-        if reader is not None:
-            raise_noted(reader)
-            return get(reader)
-        return self._made(journal, op, fd, call, put)
-
-    def _do(
-        self,
-        op: Op,
-        fd: int,
-        said: tuple[int, ...],
-        call: Callable[[], _T],
-        put: Callable[[NoteWriter, _T], object] = put_nothing,
-        get: Callable[[NoteReader], _T] = get_nothing,
-        *,
-        done: int = 0,
-        again: Callable[[], Any] = _nothing,
-        before: Callable[[], RemovedContent | None] = _nothing,
-    ) -> _T:
-        """Make a call that changes something, or answer it from the journal.
-
-        Args:
-            op: What it is.
-            fd: The descriptor that it is made on.
-            said: Its arguments.
-            call: Makes it.
-            put: Notes what it returns.
-            get: Reads that again.
-            done: The errno that says that it was made already, if that may be.
-            again: Completes it then.
-            before: Returns what has to be known of before it.
-        """
-        journal = self._journal
-        if journal is None:
-            return call()
-        state = journal.begin(
-            op,
-            *said,
-            before=lambda writer: RemovedContent.put(writer, before()),
-            was=self._files.read_content,
-        )
-        opened = self._files.get(fd)
-        if state is EffectState.NOTED:
-            raise_noted(journal.reader)
-            if opened is not None and opened.is_apart:
-                call()
-            return get(journal.reader)
-        if state is EffectState.PERHAPS and done:
-            call = partial(_made_once, call, done, again)
-        return self._made(journal, op, fd, call, put)
-
-    def _made(
-        self,
-        journal: LiveJournal,
-        op: Op,
-        fd: int | None,
-        call: Callable[[], _T],
-        put: Callable[[NoteWriter, _T], object],
-    ) -> _T:
-        try:
-            self._files.require(fd)
-            found = call()
-        except OSError as error:
-            journal.note(op).number(error.errno or errno.EIO)
-            raise
-        writer = journal.note(op)
-        writer.number(0)
-        put(writer, found)
-        return found

@@ -14,12 +14,12 @@ import stat
 from contextlib import ExitStack, suppress
 from typing import Final, Self
 
-from ...base.files.linux_calls import memory_file
-from ..guest_paths import is_hidden
-from ..host.engine import native
-from ..host.files.files import refusal
-from ..host.files.quota import moved_path
-from ..host.files.system_calls import SystemCalls
+from ....base.files.linux_calls import memory_file
+from ...guest_paths import is_hidden
+from ...host.engine import native
+from ...host.files.files import refusal
+from ...host.files.quota import moved_path
+from ...host.files.system_calls import SystemCalls
 from .notes import NoteReader, NoteWriter
 
 ONLY_ONCE: Final = os.O_CREAT | os.O_EXCL | os.O_TRUNC
@@ -110,12 +110,14 @@ class OpenFiles:
 
     Args:
         real: What makes system calls.
-        moved: Whether the files may be copies of those that were open, so that inodes differ.
+
+    Attributes:
+        are_copies: Whether the files are copies of those that were open, so that inodes differ.
     """
 
-    def __init__(self, real: SystemCalls, *, moved: bool) -> None:
+    def __init__(self, real: SystemCalls) -> None:
+        self.are_copies = False
         self._real = real
-        self._moved = moved
         self._open: dict[int, OpenFile] = {}
         self._removed: list[RemovedContent] = []
         self._numbers = 0
@@ -128,6 +130,10 @@ class OpenFiles:
         self._removed.clear()
         for each in self._open.values():
             each.number = 0
+
+    def roots(self) -> list[int]:
+        """Return the inodes of the trees' roots."""
+        return [os.fstat(fd).st_ino for fd, each in self._open.items() if each.root == fd]
 
     def get(self, fd: int) -> OpenFile | None:
         """Return what a descriptor has open."""
@@ -227,7 +233,7 @@ class OpenFiles:
     def _reopen(self, fd: int, opened: OpenFile) -> bool:
         """Put the file behind a stand-in; return whether it was found."""
         found = None if opened.path is None else self._found_at(opened.path, opened)
-        if found is None and opened.inode is not None and not self._moved:
+        if found is None and opened.inode is not None and not self.are_copies:
             path = _path_of(opened.root, opened.inode)
             found = None if path is None else self._found_at(path, opened)
         if found is None:
@@ -250,7 +256,7 @@ class OpenFiles:
         except OSError:
             return None
         seen = os.fstat(fd)
-        is_same = self._moved or opened.inode in (None, seen.st_ino)
+        is_same = self.are_copies or opened.inode in (None, seen.st_ino)
         if is_same and (stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode)):
             return fd
         os.close(fd)

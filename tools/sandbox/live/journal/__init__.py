@@ -1,0 +1,1 @@
+"""A turn's journal: what its guest is answered, so that it can run again."""
