@@ -230,6 +230,17 @@ async def test_code_of_two_servers_at_once_is_recorded_or_returned_unrecorded(wa
 
 
 @pytest.mark.parametrize("way", BY_STDIO, indirect=True, ids="-".join)
+async def test_variables_last_from_server_to_server(way: Way) -> None:
+    async with way.connected() as client:
+        session_id = await begun(way, client)
+        first = {"session_id": session_id, "code": "x = [20]", "state": True}
+        assert values_of(await client.call_tool("run_code", first))["success"]
+    async with way.connected() as client:
+        second = {"session_id": session_id, "code": "print(x[0] + 1)", "state": True}
+        assert values_of(await client.call_tool("run_code", second))["stdout"] == "21\n"
+
+
+@pytest.mark.parametrize("way", BY_STDIO, indirect=True, ids="-".join)
 async def test_two_clients_lead_sessions_of_the_same_store(way: Way) -> None:
     async with way.connected() as one, way.connected() as two:
         session_id = await begun(way, one)

@@ -97,6 +97,12 @@ class ProgramDirectory:
         self._digest = snapshot.digest
         self._left, self._is_known = self._stamp(), True
 
+    def move_aside(self, name: str) -> None:
+        """Give the program's snapshot another name, durably; the lock is held."""
+        fd = self._fd
+        self._fs.rename(STATE_NAME, name, src_dir_fd=fd, dst_dir_fd=fd)
+        self._fs.fsync(fd)
+
     def has_journal(self) -> bool:
         """Return whether there is the journal of a turn."""
         return os.path.lexists(self.path / JOURNAL_NAME)

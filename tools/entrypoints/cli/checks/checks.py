@@ -28,6 +28,7 @@ from .directory_checks import (
     check_space,
 )
 from .findings import Check, Finding, fail, ok, warn
+from .program_checks import check_programs
 
 if TYPE_CHECKING:
     from ....harness.session_ports import LocalSessions, SessionRepository
@@ -74,6 +75,7 @@ def examine(cli: Cli) -> Iterator[tuple[str, Finding]]:
         *([] if configuration is None else configured_checks(configuration, store)),
         ("sessions", lambda: check_sessions(store)),
         *([("digests", lambda: check_digests(store))] if database is None else []),
+        *([("programs", lambda: check_programs(store))] if database is None else []),
         ("leftovers", lambda: check_leftovers(base, now=now)),
         ("orphans", lambda: check_orphans(store)),
         ("clock", lambda: check_clock(store, now=now)),

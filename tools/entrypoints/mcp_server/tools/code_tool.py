@@ -303,5 +303,5 @@ class CodeTool:
                 ),
                 stop=token.cancel,
             )
-        state = self.sessions.state(run.session)
-        return RunCodeResult.of(run, state, output_chars=output_chars)
+        session = self.sessions.state(run.session)
+        return RunCodeResult.of(run, session, output_chars=output_chars)

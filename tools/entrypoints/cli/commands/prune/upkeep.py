@@ -13,11 +13,14 @@ from ..... import harness, prune, sandbox
 from .....base.errors import AmbiguousId
 from .....prune.archive_format import SUFFIX
 from .....prune.removal.private_directory import TRASH
+from .....sandbox.guest_paths import PROGRAM_NAME
+from .....sandbox.live.stored_programs import DAMAGED_NAME, damage_of, move_aside
 from ...context import Cli
 from ...options import QUESTIONS_OPTION, Yes, argument, flag
 from ...output.documents import selected
 from ...output.errors import ExitCode, NoSessionToPin
 from ...output.text import age_text, counted, moment_text
+from ..sandbox.files import session_ids
 from .group import (
     ROOT_OPTION,
     KindOptions,
@@ -219,7 +222,8 @@ def repair(
 ) -> None:
     """Write metadata for sandbox sessions whose own is missing or corrupted; asks first.
 
-    A session is dated by its files. Metadata that can't be read is left as it is.
+    A session is dated by its files. Metadata that can't be read is left as it is. A program that is
+    damaged is moved aside: the session's next shell starts without variables.
 
     Args:
         dry_run: Only show what would be written.
@@ -232,8 +236,12 @@ def repair(
     )
     reasons = {"no_metadata", "corrupted_metadata"}
     broken = [one.session_id for one in found.skipped if one.reason in reasons]
+    root = sandboxes.target.root
+    damaged = {name: why for name in session_ids(root) if (why := damage_of(_program(root, name)))}
     if broken and not dry_run:
         cli.output.ask(f"Make metadata for {counted(len(broken))}?", yes=yes)
+    if damaged and not dry_run:
+        cli.output.ask(f"Move aside the damaged programs of {counted(len(damaged))}?", yes=yes)
     repaired: list[dict[str, Any]] = []
     errors: dict[str, str] = dict(found.errors)
     for session_id in broken:
@@ -247,10 +255,24 @@ def repair(
         dates = selected(done.metadata, "created_at updated_at")
         about = {"session_id": session_id, "action": done.action}
         repaired.append({**about, **dates, "reason": done.reason})
-    if not cli.output.wrote({"dry_run": dry_run, "repaired": repaired, "errors": errors}):
-        _show_repaired(cli, repaired, errors, dry_run=dry_run)
+    for session_id in () if dry_run else damaged:
+        try:
+            move_aside(_program(root, session_id))
+        except (OSError, ValueError, sandbox.SandboxError) as error:
+            errors[session_id] = str(error)
+    document = {"dry_run": dry_run, "repaired": repaired, "programs": damaged, "errors": errors}
+    if not cli.output.wrote(document):
+        for session_id, why in damaged.items():
+            aside = "" if dry_run else f"; it is {PROGRAM_NAME}/{DAMAGED_NAME} now"
+            cli.output.line(f"{session_id}: its program is damaged: {why}{aside}")
+        if not damaged or repaired or errors:
+            _show_repaired(cli, repaired, errors, dry_run=dry_run)
     if errors:
         raise typer.Exit(ExitCode.NOT_DONE)
+
+
+def _program(root: Path, session_id: str) -> Path:
+    return root / session_id / PROGRAM_NAME
 
 
 def _show_repaired(
