@@ -58,8 +58,8 @@ PANDAS: Final = (
     "frame = pandas.DataFrame({'a': range(100), 'b': [n / 3 for n in range(100)]})\n"
     "print(frame.a.sum() + int(await ask('How many?')))\n"
 )
-COMPUTES: Final = "total = 0\nfor n in range(3_000_000): total += n * n % 7\nprint(total)\n"
-PRINTS: Final = "for n in range(3000): print('line', n, flush=True)\n"
+COMPUTES: Final = "total = 0\nfor n in range(400_000): total += n * n % 7\nprint(total)\n"
+PRINTS: Final = "for n in range(30_000): print('line', n, flush=True)\n"
 TURN: Final = (
     "import json\nwith open('report.json', 'w') as file: json.dump(list(range(200)), file)\n"
     "print(open('report.json').read()[:20])\n"
@@ -210,7 +210,7 @@ class Bench:
         with self.sandbox(durable=False) as plain, self.sandbox(durable=self.folder()) as durable:
             for group, code, target in (
                 ("computing", COMPUTES, COMPUTING_TARGET),
-                ("3,000 prints", PRINTS, PRINTING_TARGET),
+                ("30,000 prints", PRINTS, PRINTING_TARGET),
                 ("turn of an agent", TURN, None),
             ):
                 candidates = {
