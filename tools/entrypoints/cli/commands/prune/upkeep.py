@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 import typer
 
 from ..... import harness, prune, sandbox
-from .....base.errors import AmbiguousId
+from .....base.errors import AgentForgeError, AmbiguousId
 from .....prune.archive_format import SUFFIX
 from .....prune.removal.private_directory import TRASH
 from .....sandbox.guest_paths import PROGRAM_NAME
@@ -237,17 +237,17 @@ def repair(
     reasons = {"no_metadata", "corrupted_metadata"}
     broken = [one.session_id for one in found.skipped if one.reason in reasons]
     root = sandboxes.target.root
-    damaged = {name: why for name in session_ids(root) if (why := damage_of(_program(root, name)))}
+    errors: dict[str, str] = dict(found.errors)
+    damaged = _damaged_programs(root, errors)
     if broken and not dry_run:
         cli.output.ask(f"Make metadata for {counted(len(broken))}?", yes=yes)
     if damaged and not dry_run:
         cli.output.ask(f"Move aside the damaged programs of {counted(len(damaged))}?", yes=yes)
     repaired: list[dict[str, Any]] = []
-    errors: dict[str, str] = dict(found.errors)
     for session_id in broken:
         try:
             done = sandbox.repair_session_metadata(
-                session_id, sandboxes.target.root, dry_run=dry_run, clock=cli.outside.clock
+                session_id, root, dry_run=dry_run, clock=cli.outside.clock
             )
         except (OSError, ValueError) as error:  # includes the sandbox's errors
             errors[session_id] = str(error)
@@ -257,13 +257,17 @@ def repair(
         repaired.append({**about, **dates, "reason": done.reason})
     for session_id in () if dry_run else damaged:
         try:
-            move_aside(_program(root, session_id))
-        except (OSError, ValueError, sandbox.SandboxError) as error:
+            move_aside(root / session_id / PROGRAM_NAME)
+        except (OSError, AgentForgeError) as error:
             errors[session_id] = str(error)
     document = {"dry_run": dry_run, "repaired": repaired, "programs": damaged, "errors": errors}
     if not cli.output.wrote(document):
         for session_id, why in damaged.items():
-            aside = "" if dry_run else f"; it is {PROGRAM_NAME}/{DAMAGED_NAME} now"
+            aside = (
+                ""
+                if dry_run or session_id in errors
+                else f"; it is {PROGRAM_NAME}/{DAMAGED_NAME} now"
+            )
             cli.output.line(f"{session_id}: its program is damaged: {why}{aside}")
         if not damaged or repaired or errors:
             _show_repaired(cli, repaired, errors, dry_run=dry_run)
@@ -271,8 +275,18 @@ def repair(
         raise typer.Exit(ExitCode.NOT_DONE)
 
 
-def _program(root: Path, session_id: str) -> Path:
-    return root / session_id / PROGRAM_NAME
+def _damaged_programs(root: Path, errors: dict[str, str]) -> dict[str, str]:
+    """Return why a sandbox session's program is damaged, by its id; note what can't be read."""
+    damaged = {}
+    for session_id in session_ids(root):
+        try:
+            why = damage_of(root / session_id / PROGRAM_NAME)
+        except AgentForgeError as error:
+            errors[session_id] = str(error)
+            continue
+        if why is not None:
+            damaged[session_id] = why
+    return damaged
 
 
 def _show_repaired(
