@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from agentforge_sessions.sandbox import Sandbox, Snapshot, create_sandbox, prepare
+from agentforge_sessions.sandbox import ProgramSnapshot, Sandbox, create_sandbox, prepare
 from benchmarks._live_peer import write_raw
 from benchmarks._sandbox_peers import PEERS, DriverProcess, Peer, Unavailable, install
 from benchmarks.measure import Candidate, Row, Timed, compare, row, table
@@ -182,7 +182,7 @@ class Bench:
                 assert here.resume({1: "3"}).stdout == printed
                 alone.samples.append(time.perf_counter() - began)
             began = time.perf_counter()
-            snapshot = Snapshot.load(path)
+            snapshot = ProgramSnapshot.load(path)
             assert snapshot is not None
             with Sandbox.restore(snapshot, workspace=workspace) as sandbox:
                 result = sandbox.resume({1: "3"})

@@ -20,18 +20,18 @@ from tests.architecture.house import (
 BUDGETS: Final = {
     "agents": 7_580,
     "base": 6_830,
-    "entrypoints": 21_780,
-    "fleet": 5_510,
-    "harness": 10_540,
+    "entrypoints": 22_000,
+    "fleet": 5_530,
+    "harness": 11_040,
     "integrations": 2_870,
     "jail": 2_320,
-    "prune": 3_510,
+    "prune": 3_500,
     "questions": 3_390,
     "repository": 5_320,
-    "sandbox": 11_170,
+    "sandbox": 15_510,
     "testing": 630,
-    "wiring": 2_440,
-    "workflows": 7_730,
+    "wiring": 2_460,
+    "workflows": 8_170,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""
 

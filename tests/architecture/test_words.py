@@ -14,7 +14,7 @@ from tests.architecture.house import modules
 
 MOST: Final = {
     "anew": 35,
-    "begun": 139,
+    "begun": 132,
     "gone": 47,
     "kept": 547,
     "stands": 39,

@@ -39,7 +39,7 @@ from agentforge_sessions.prune import (
     prune,
 )
 from agentforge_sessions.sandbox import SandboxTarget, WorkspaceError, create_session_sandbox
-from agentforge_sessions.sandbox.live.snapshot_file import Snapshot
+from agentforge_sessions.sandbox.live.snapshot_file import ProgramSnapshot
 from agentforge_sessions.sandbox.workspaces.workspace_lock import claim
 from tests.crash import _guest_tasks, _program_tasks, _question_tasks, _story, _told_tasks
 
@@ -108,7 +108,7 @@ def save_snapshot(
 ) -> None:
     """Save a program's snapshot and die at one of the system calls."""
     fs = DyingFileSystem(last, moment)
-    snapshot = Snapshot(Path(source).read_bytes())
+    snapshot = ProgramSnapshot(Path(source).read_bytes())
     snapshot.save(Path(place), fs=fs)  # type: ignore[arg-type]
     tell(calls=fs.calls)
 

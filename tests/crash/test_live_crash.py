@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.sandbox.live.snapshot_file import Snapshot
+from agentforge_sessions.sandbox.live.snapshot_file import ProgramSnapshot
 from tests.crash._nursery import Nursery
 from tests.support.made_snapshots import description_of, made, small_template
 
@@ -30,7 +30,7 @@ def test_a_save_killed_at_any_call_leaves_the_old_file_or_the_new(
         folder.mkdir()
         place = folder / "state.aflive"
         if not first:
-            Snapshot(old).save(place)
+            ProgramSnapshot(old).save(place)
         options: dict[str, Any] = {"last": None, **at}
         child = nursery.start("save_snapshot", place=str(place), source=str(source), **options)
         return nursery.wait(child), nursery.heard()
@@ -45,10 +45,10 @@ def test_a_save_killed_at_any_call_leaves_the_old_file_or_the_new(
             folder = tmp_path / f"{last}-{moment}"
             code, said = save(folder, last=last, moment=moment)
             assert (code, said) == (-signal.SIGKILL, []), (moment, name)
-            kept = Snapshot.load(folder / "state.aflive")
+            kept = ProgramSnapshot.load(folder / "state.aflive")
             assert kept is not None or first
             found.add(None if kept is None else bytes(kept))
-            Snapshot(new).save(folder / "state.aflive")  # the next save is not hindered
+            ProgramSnapshot(new).save(folder / "state.aflive")  # the next save is not hindered
             assert (folder / "state.aflive").read_bytes() == new
             left = [each for each in os.listdir(folder) if each != "state.aflive"]
             assert len(left) <= 1, left

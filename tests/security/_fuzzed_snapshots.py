@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from agentforge_sessions.sandbox.live.errors import SnapshotRefused
-from agentforge_sessions.sandbox.live.snapshot_file import Snapshot
+from agentforge_sessions.sandbox.live.errors import ProgramSnapshotRefused
+from agentforge_sessions.sandbox.live.snapshot_file import ProgramSnapshot
 from agentforge_sessions.sandbox.live.state.pages import pack, unpack
 from tests.support.live_machines import LiveMachine, loaded, runtime, saved
 from tests.support.made_snapshots import HEAD, sealed
@@ -69,7 +69,7 @@ def change_somewhere(chance: random.Random, value: Any) -> Any:
     return chance.choice(WRONG)
 
 
-def changed(chance: random.Random, snapshot: Snapshot) -> bytes:
+def changed(chance: random.Random, snapshot: ProgramSnapshot) -> bytes:
     """The snapshot with something wrong in it; its lengths and digests are right."""
     found, data, template = snapshot.description, bytes(snapshot), runtime().template
     lengths = HEAD.unpack_from(data)[2:6]
@@ -102,10 +102,12 @@ def main(workspace: Path, seed: int, count: int) -> None:
     for i in range(count + 1):  # the first shows what one of them needs
         live = LiveMachine(workspace)
         try:
-            live.restore(loaded(Snapshot(changed(chance, snapshot) if i else bytes(snapshot))))
+            live.restore(
+                loaded(ProgramSnapshot(changed(chance, snapshot) if i else bytes(snapshot)))
+            )
             done = live.turn(MORE, seconds=0.3)
             ends["stopped" if done.stopped else f"exit {done.exit_code}"] += 1
-        except SnapshotRefused:
+        except ProgramSnapshotRefused:
             ends["refused"] += 1
         finally:
             live.close()

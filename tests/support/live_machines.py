@@ -25,7 +25,7 @@ from agentforge_sessions.sandbox.interpreters.prepared_runtime import (
 )
 from agentforge_sessions.sandbox.interpreters.runtime import ensure_ready
 from agentforge_sessions.sandbox.live.capture import MachineState, capture, restore
-from agentforge_sessions.sandbox.live.snapshot_file import Interpreter, Snapshot, snapshot_of
+from agentforge_sessions.sandbox.live.snapshot_file import Interpreter, ProgramSnapshot, snapshot_of
 from agentforge_sessions.sandbox.workspaces.quota import Quota, Room, UsageCounter
 from agentforge_sessions.sandbox.workspaces.workspace import ChangeLedger
 
@@ -48,7 +48,7 @@ def interpreter() -> Interpreter:
     return Interpreter(digests[MODULE], digests[LIBRARY_ARCHIVE])
 
 
-def saved(state: MachineState, said: Mapping[str, Any] | None = None) -> Snapshot:
+def saved(state: MachineState, said: Mapping[str, Any] | None = None) -> ProgramSnapshot:
     return snapshot_of(
         state,
         interpreter=interpreter(),
@@ -58,7 +58,7 @@ def saved(state: MachineState, said: Mapping[str, Any] | None = None) -> Snapsho
     )
 
 
-def loaded(snapshot: Snapshot, policy: ExecutionPolicy = POLICY) -> MachineState:
+def loaded(snapshot: ProgramSnapshot, policy: ExecutionPolicy = POLICY) -> MachineState:
     return snapshot.state(
         interpreter=interpreter(), template_of=lambda _: runtime().template, limits=policy
     )

@@ -11,7 +11,7 @@ from typing import Any, Final
 from agentforge_sessions.sandbox import ExecutionPolicy
 from agentforge_sessions.sandbox.host.template import Template, TemplateImage
 from agentforge_sessions.sandbox.live.capture import MachineState
-from agentforge_sessions.sandbox.live.snapshot_file import FORM, MAGIC, Interpreter, Snapshot
+from agentforge_sessions.sandbox.live.snapshot_file import FORM, MAGIC, Interpreter, ProgramSnapshot
 from agentforge_sessions.sandbox.live.state.pages import pack
 from tests.support.wasm_probe import PAGE, Probe
 
@@ -108,7 +108,7 @@ def sealed(parts: tuple[bytes, ...], *, form: int = FORM, magic: bytes = MAGIC) 
 
 def state_of(data: bytes, template: Template, policy: ExecutionPolicy = POLICY) -> MachineState:
     """Its state, all of it checked."""
-    return Snapshot(data).state(
+    return ProgramSnapshot(data).state(
         interpreter=INTERPRETER,
         template_of=lambda digest: template if digest == template.digest else None,
         limits=policy,

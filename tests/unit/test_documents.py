@@ -94,7 +94,9 @@ def fault_of(command: str) -> str | None:
         elif hasattr(here, "commands") and not _PLACEHOLDER.search(word):
             if name not in here.commands and default is None:
                 return f"no command {name}"
-            here = here.commands[name if name in here.commands else default]
+            if name not in here.commands:
+                name = "program" if name.endswith(".py") else default
+            here = here.commands[name]
             options = {**options, **options_of(here)}
     return None
 

@@ -53,12 +53,12 @@ if TYPE_CHECKING:
     )
     from .read_only_mount import ReadOnlyMount as ReadOnlyMount
     from .live.live_door import current_call as current_call
-    from .live.errors import SnapshotRefused as SnapshotRefused
-    from .live.snapshot_file import Snapshot as Snapshot
+    from .live.errors import ProgramSnapshotRefused as ProgramSnapshotRefused
+    from .live.snapshot_file import ProgramSnapshot as ProgramSnapshot
     from .result import SandboxResult as SandboxResult, Trap as Trap
     from .result_parts import (
-        Frame as Frame,
-        Request as Request,
+        ProgramFrame as ProgramFrame,
+        ProgramRequest as ProgramRequest,
         RequestFailed as RequestFailed,
         Suspension as Suspension,
     )
@@ -103,11 +103,11 @@ else:
             "sandbox_logging": "SandboxLogger",
             "compiled.status": "RuntimeInfo",
             "workspaces.workspace": "open_workspace_file",
-            "live.errors": "SnapshotRefused",
+            "live.errors": "ProgramSnapshotRefused",
             "live.live_door": "current_call",
-            "live.snapshot_file": "Snapshot",
+            "live.snapshot_file": "ProgramSnapshot",
             "result": "SandboxResult Trap",
-            "result_parts": "Frame Request RequestFailed Suspension",
+            "result_parts": "ProgramFrame ProgramRequest RequestFailed Suspension",
             "interpreters.runtime": "announced prepare runtime_info",
             "sandbox": "BaseSandbox Sandbox create_sandbox",
             "executor": "RuntimeType",

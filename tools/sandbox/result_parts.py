@@ -51,7 +51,7 @@ class LostWrite:
     at: str
 
 
-class Request(NamedTuple):
+class ProgramRequest(NamedTuple):
     """One thing a suspended program waits for.
 
     Attributes:
@@ -88,7 +88,7 @@ class RequestFailed(NamedTuple):
     message: str
 
 
-class Frame(NamedTuple):
+class ProgramFrame(NamedTuple):
     """One function a suspended program is in.
 
     Attributes:
@@ -113,9 +113,9 @@ class Suspension(NamedTuple):
         where: The functions it is in, the innermost last.
     """
 
-    requests: tuple[Request, ...]
+    requests: tuple[ProgramRequest, ...]
     wake_at: datetime | None
-    where: tuple[Frame, ...] = ()
+    where: tuple[ProgramFrame, ...] = ()
 
     def unknown(self, answered: Mapping[int, object]) -> tuple[int, ...]:
         """Return which of the answered ids are of no open request."""

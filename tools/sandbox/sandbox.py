@@ -42,7 +42,7 @@ from .workspaces.workspace_lock import claim
 
 if TYPE_CHECKING:
     from .live.durable_state import DurableState, ProgramCodec
-    from .live.snapshot_file import Snapshot
+    from .live.snapshot_file import ProgramSnapshot
     from .result_parts import Suspension
 
 
@@ -207,7 +207,7 @@ class Sandbox:
             UnknownRequest: The program does not wait for one of them, or for nothing at all.
             InvalidExecution: An argument is refused, or the sandbox is not durable.
             ProgramElsewhere: Another sandbox has continued the program.
-            SnapshotRefused: The program cannot go on here.
+            ProgramSnapshotRefused: The program cannot go on here.
             SandboxError: As for `execute`.
         """
         program = self._program("resume")
@@ -234,7 +234,7 @@ class Sandbox:
             check_cancelled()
         return result
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ProgramSnapshot:
         """Return the program of a durable sandbox between two executions, as bytes.
 
         Wherever there is the same interpreter, `Sandbox.restore` goes on from it. It does not hold
@@ -242,7 +242,7 @@ class Sandbox:
 
         Raises:
             InvalidExecution: The sandbox is not durable.
-            SnapshotRefused: No code has run in it, or it exceeds a limit of the policy.
+            ProgramSnapshotRefused: No code has run in it, or it exceeds a limit of the policy.
             SandboxError: As by `resume`.
         """
         return self._program("snapshot").snapshot(self._codec())
@@ -286,7 +286,7 @@ class Sandbox:
     @classmethod
     def restore(
         cls,
-        snapshot: Snapshot,
+        snapshot: ProgramSnapshot,
         workspace: str | os.PathLike[str],
         *,
         policy: ExecutionPolicy | None = None,
@@ -299,7 +299,7 @@ class Sandbox:
         this policy's limits.
 
         Args:
-            snapshot: What `snapshot()` returned, or `Snapshot(data)`.
+            snapshot: What `snapshot()` returned, or `ProgramSnapshot(data)`.
             workspace: The workspace, or a copy of it; files that were open and are no longer what
                 they were answer ESTALE.
             policy: Limits and environment; the default policy if None.
@@ -307,8 +307,8 @@ class Sandbox:
             options: As for `create_sandbox`.
 
         Raises:
-            SandboxError: As by `create_sandbox`. The first execution raises `SnapshotRefused` if
-                this interpreter cannot go on with it.
+            SandboxError: As by `create_sandbox`. The first execution raises
+                `ProgramSnapshotRefused` if this interpreter cannot go on with it.
         """
         given: SandboxOptions = {"stateful": True, "durable": True, **options}
         settings = checked_settings(RuntimeType.PYTHON, **given)
@@ -466,7 +466,7 @@ def _durable(
     workspace: Path,
     policy: ExecutionPolicy,
     settings: SandboxSettings,
-    start: Snapshot | None = None,
+    start: ProgramSnapshot | None = None,
 ) -> DurableState | None:
     """Return the program of a durable sandbox.
 

@@ -21,13 +21,13 @@ from agentforge_sessions.sandbox import (
     InvalidExecution,
     InvalidPolicy,
     ProgramElsewhere,
+    ProgramSnapshot,
+    ProgramSnapshotRefused,
     ProgramSuspended,
     ReadOnlyMount,
     RequestFailed,
     Sandbox,
     SandboxResult,
-    Snapshot,
-    SnapshotRefused,
     UnknownRequest,
     WorkspaceError,
     create_sandbox,
@@ -199,7 +199,7 @@ def test_plain_functions_wait_as_well_and_do_everything_once(make: Make) -> None
         assert result.suspended.where[-1].function == "question"
         assert result.metadata["turn_lost"] is None
         printed.append(result.stdout)
-        snapshot = Snapshot(bytes(sandbox.snapshot()))
+        snapshot = ProgramSnapshot(bytes(sandbox.snapshot()))
         sandbox = Sandbox.restore(snapshot, sandbox.workspace)
         result = sandbox.resume({request.id: f"a{number}"})
     assert printed == ["asking 0\n", "asking 1\n", "asking 2\nline: "]
@@ -465,7 +465,7 @@ def test_a_damaged_state_is_refused_and_left_as_it_is(make: Make, tmp_path: Path
     (tmp_path / "d" / "state.aflive").write_bytes(b"AFLIVE01 of somebody else")
     sandbox = make(durable=tmp_path / "d")
     for use in (lambda: sandbox.suspended, lambda: sandbox.execute("1"), sandbox.snapshot):
-        with pytest.raises(SnapshotRefused):
+        with pytest.raises(ProgramSnapshotRefused):
             use()
     assert (tmp_path / "d" / "state.aflive").read_bytes() == b"AFLIVE01 of somebody else"
 
@@ -494,7 +494,7 @@ def test_a_snapshot_goes_on_in_another_workspace_with_copies_of_the_files(
     (request,) = waiting(
         first.execute("file = open('f', 'w'); _ = file.write('open')\nopen('/tmp/t', 'w')" + ASKS)
     )
-    snapshot = Snapshot(bytes(first.snapshot()))
+    snapshot = ProgramSnapshot(bytes(first.snapshot()))
     shutil.copytree(first.workspace, tmp_path / "copy")
     with Sandbox.restore(snapshot, tmp_path / "copy") as again:
         assert again.suspended == first.suspended
@@ -509,13 +509,13 @@ def test_a_snapshot_is_limited_by_the_policy_that_it_is_restored_with(
     make: Make, tmp_path: Path
 ) -> None:
     first = make()
-    with pytest.raises(SnapshotRefused):
+    with pytest.raises(ProgramSnapshotRefused):
         first.snapshot()
     first.execute("held = bytes(200 << 20)")
     small = ExecutionPolicy(memory_bytes=128 << 20)
     with (
         Sandbox.restore(first.snapshot(), tmp_path / "v", policy=small) as restored,
-        pytest.raises(SnapshotRefused, match="memory"),
+        pytest.raises(ProgramSnapshotRefused, match="memory"),
     ):
         restored.execute("1")
 

@@ -15,8 +15,8 @@ import pytest
 
 from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.sandbox.host.preview1 import rights
-from agentforge_sessions.sandbox.live.errors import SnapshotRefused
-from agentforge_sessions.sandbox.live.snapshot_file import Snapshot
+from agentforge_sessions.sandbox.live.errors import ProgramSnapshotRefused
+from agentforge_sessions.sandbox.live.snapshot_file import ProgramSnapshot
 from tests.support.live_machines import LiveMachine, loaded, machines, saved
 
 # The first test of a machine compiles the interpreter, which takes minutes.
@@ -365,7 +365,7 @@ def test_memory_that_has_grown_is_no_way_back_but_another_machine_is(new: NewMac
     live.run("x = 1")
     state = live.capture()
     live.run("x = bytearray(60 << 20); x[-1] = 7; del x[0]; x.append(8)")
-    with pytest.raises(SnapshotRefused, match="grown"):
+    with pytest.raises(ProgramSnapshotRefused, match="grown"):
         live.restore(state)
     assert live.run("print(len(x), x[-2:])") == f"{60 << 20} bytearray(b'\\x07\\x08')\n"
     other.restore(state)
@@ -377,7 +377,7 @@ def test_memory_that_has_grown_is_no_way_back_but_another_machine_is(new: NewMac
 def test_another_template_is_refused(new: NewMachine) -> None:
     live = new()
     state = live.capture()._replace(template="0" * 64)
-    with pytest.raises(SnapshotRefused, match="another prepared interpreter"):
+    with pytest.raises(ProgramSnapshotRefused, match="another prepared interpreter"):
         live.restore(state)
 
 
@@ -405,7 +405,7 @@ def test_a_program_goes_on_after_its_process_was_killed(new: NewMachine, tmp_pat
     )
     assert done.returncode == -signal.SIGKILL
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
-    snapshot = Snapshot.load(place)
+    snapshot = ProgramSnapshot.load(place)
     assert snapshot is not None
     live = new()
     live.restore(loaded(snapshot))

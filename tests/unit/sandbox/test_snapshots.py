@@ -15,8 +15,8 @@ from agentforge_sessions.base.files import ReadError
 from agentforge_sessions.sandbox import ExecutionPolicy
 from agentforge_sessions.sandbox.errors import SandboxError
 from agentforge_sessions.sandbox.host.template import Template
-from agentforge_sessions.sandbox.live.errors import SnapshotDamaged, SnapshotRefused
-from agentforge_sessions.sandbox.live.snapshot_file import Snapshot, snapshot_of
+from agentforge_sessions.sandbox.live.errors import ProgramSnapshotDamaged, ProgramSnapshotRefused
+from agentforge_sessions.sandbox.live.snapshot_file import ProgramSnapshot, snapshot_of
 from agentforge_sessions.sandbox.live.state.pages import pack, unpack
 from tests.support.made_snapshots import (
     CONTENT,
@@ -51,7 +51,7 @@ def test_what_is_written_is_read_again(template: Template) -> None:
         state, interpreter=INTERPRETER, template=template, limits=POLICY, said={"a": 1}
     )
     assert state_of(bytes(snapshot), template) == state
-    assert Snapshot(bytes(snapshot)).description.said == {"a": 1}
+    assert ProgramSnapshot(bytes(snapshot)).description.said == {"a": 1}
     assert bytes(made(template)) != bytes(snapshot)  # the digests differ: it says something else
 
 
@@ -121,7 +121,7 @@ def test_a_wrong_description_is_refused(
     given = {**description_of(template), "index_bytes": len(json.dumps(index()))}
     given["content_bytes"] = len(CONTENT)
     change(given)
-    with pytest.raises(SnapshotRefused):
+    with pytest.raises(ProgramSnapshotRefused):
         state_of(made(template, given), template)
 
 
@@ -198,7 +198,7 @@ def test_a_wrong_index_is_refused(
 ) -> None:
     given = index()
     change(given)
-    with pytest.raises(SnapshotRefused):
+    with pytest.raises(ProgramSnapshotRefused):
         state_of(made(template, listed=given), template)
 
 
@@ -213,17 +213,17 @@ def test_directories_are_nested_as_deeply_as_a_guest_may(template: Template) -> 
     policy = ExecutionPolicy(memory_bytes=64 << 20)
     listing = bytes(24)
     assert state_of(made(template, listed=nested(128), content=listing), template, policy)
-    with pytest.raises(SnapshotDamaged, match="nested too deeply"):
+    with pytest.raises(ProgramSnapshotDamaged, match="nested too deeply"):
         state_of(made(template, listed=nested(129), content=listing), template, policy)
 
 
 def test_limits_are_those_of_the_policy(template: Template) -> None:
     large = {**description_of(template), "memory_size": 1 << 27}
-    with pytest.raises(SnapshotRefused, match=r"67,108,864 are allowed.*raise the limit"):
+    with pytest.raises(ProgramSnapshotRefused, match=r"67,108,864 are allowed.*raise the limit"):
         state_of(made(template, large), template)
     many, listings = index(), bytes((4 << 20) + 1 - 24)
     many["opened"][DIRECTORY][13] = len(listings)
-    with pytest.raises(SnapshotRefused, match="listings are too long"):
+    with pytest.raises(ProgramSnapshotRefused, match="listings are too long"):
         state_of(made(template, listed=many, content=CONTENT[:31] + listings), template)
     many["opened"][DIRECTORY][13] -= 1
     assert state_of(made(template, listed=many, content=CONTENT[:31] + listings[:-1]), template)
@@ -254,30 +254,30 @@ NO_SNAPSHOTS: Final[dict[str, Callable[[bytes], bytes]]] = {
 def test_what_is_no_snapshot_is_refused(
     template: Template, change: Callable[[bytes], bytes]
 ) -> None:
-    with pytest.raises(SnapshotDamaged):
-        Snapshot(change(made(template)))
+    with pytest.raises(ProgramSnapshotDamaged):
+        ProgramSnapshot(change(made(template)))
 
 
 def test_another_form_is_refused_by_its_number(template: Template) -> None:
-    with pytest.raises(SnapshotRefused, match=r"form 2.*the release that saved it"):
-        Snapshot(made(template, form=2))
+    with pytest.raises(ProgramSnapshotRefused, match=r"form 2.*the release that saved it"):
+        ProgramSnapshot(made(template, form=2))
 
 
 def test_another_interpreter_or_template_is_refused(template: Template) -> None:
-    snapshot = Snapshot(made(template))
+    snapshot = ProgramSnapshot(made(template))
     for interpreter, found in (
         (INTERPRETER._replace(module="c" * 64), template),
         (INTERPRETER._replace(library="c" * 64), template),
         (INTERPRETER, None),
     ):
-        with pytest.raises(SnapshotRefused, match="restore it with the release") as refused:
+        with pytest.raises(ProgramSnapshotRefused, match="restore it with the release") as refused:
             snapshot.state(
                 interpreter=interpreter, template_of=lambda _, one=found: one, limits=POLICY
             )
         assert isinstance(refused.value, SandboxError)
     wrong = {**description_of(template), "template": "d" * 64}
-    with pytest.raises(SnapshotRefused):
-        Snapshot(made(template, wrong)).state(
+    with pytest.raises(ProgramSnapshotRefused):
+        ProgramSnapshot(made(template, wrong)).state(
             interpreter=INTERPRETER, template_of=lambda _: template, limits=POLICY
         )
 
@@ -288,14 +288,14 @@ def test_another_interpreter_or_template_is_refused(template: Template) -> None:
      pack(bytes(3 * UNIT)) * 2, pack(b"")],
 )  # fmt: skip
 def test_pages_are_unpacked_to_exactly_their_size(template: Template, pages: bytes) -> None:
-    with pytest.raises(SnapshotDamaged):
+    with pytest.raises(ProgramSnapshotDamaged):
         state_of(made(template, pages=pages), template)
 
 
 def test_no_more_is_unpacked_than_a_snapshot_says() -> None:
     bomb = pack(bytes(64 << 20))
     assert len(bomb) < 10_000
-    with pytest.raises(SnapshotDamaged, match="another size"):
+    with pytest.raises(ProgramSnapshotDamaged, match="another size"):
         unpack(bomb, 100)
 
 
@@ -310,12 +310,12 @@ def test_what_is_attached_is_bounded_and_read_back(template: Template) -> None:
         attached=b"journal" * 999,
     )
     assert snapshot.attached(7000) == b"journal" * 999
-    assert Snapshot(made(template)).attached(0) == b""
-    with pytest.raises(SnapshotRefused, match="6,993 bytes attached"):
+    assert ProgramSnapshot(made(template)).attached(0) == b""
+    with pytest.raises(ProgramSnapshotRefused, match="6,993 bytes attached"):
         snapshot.attached(6992)
     lies = {**description_of(template), "attached_bytes": 3}
-    with pytest.raises(SnapshotDamaged):
-        Snapshot(made(template, lies, attached=b"four")).attached(1 << 20)
+    with pytest.raises(ProgramSnapshotDamaged):
+        ProgramSnapshot(made(template, lies, attached=b"four")).attached(1 << 20)
 
 
 def test_what_could_not_be_restored_is_not_saved(template: Template) -> None:
@@ -327,19 +327,19 @@ def test_what_could_not_be_restored_is_not_saved(template: Template) -> None:
         (large, {}, "bytes in /tmp"),
         (state, {"x": "y" * (1 << 20)}, "bytes in its description"),
     ):
-        with pytest.raises(SnapshotRefused, match=what):
+        with pytest.raises(ProgramSnapshotRefused, match=what):
             snapshot_of(one, interpreter=INTERPRETER, template=template, limits=POLICY, said=said)
 
 
 def test_a_file_of_it_is_private_and_read_back(template: Template, tmp_path: Path) -> None:
-    snapshot, place = Snapshot(made(template)), tmp_path / "state.aflive"
+    snapshot, place = ProgramSnapshot(made(template)), tmp_path / "state.aflive"
     old = os.umask(0)
     try:
         snapshot.save(place)
     finally:
         os.umask(old)
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
-    again = Snapshot.load(place)
+    again = ProgramSnapshot.load(place)
     assert again is not None
     assert (again.digest, bytes(again), len(again)) == (
         snapshot.digest,
@@ -352,9 +352,9 @@ def test_a_file_of_it_is_private_and_read_back(template: Template, tmp_path: Pat
 def test_no_file_is_no_snapshot_and_a_link_is_not_followed(
     template: Template, tmp_path: Path
 ) -> None:
-    assert Snapshot.load(tmp_path / "none") is None
-    Snapshot(made(template)).save(tmp_path / "one")
+    assert ProgramSnapshot.load(tmp_path / "none") is None
+    ProgramSnapshot(made(template)).save(tmp_path / "one")
     (tmp_path / "link").symlink_to("one")
     for name, most in (("link", 1 << 20), ("one", 10)):
         with pytest.raises(ReadError):
-            Snapshot.load(tmp_path / name, most=most)
+            ProgramSnapshot.load(tmp_path / name, most=most)

@@ -15,7 +15,7 @@ from agentforge_sessions.sandbox.guest.tool_frames import BadRequest, from_json
 from agentforge_sessions.sandbox.host.machine import TurnOutcome
 from agentforge_sessions.sandbox.live.durable_state import PendingTurn
 from agentforge_sessions.sandbox.live.live_door import LiveDoor
-from agentforge_sessions.sandbox.live.progress import Progress
+from agentforge_sessions.sandbox.live.progress import ProgramProgress
 from agentforge_sessions.sandbox.live.requests import (
     checked_answers,
     decode_suspension,
@@ -88,14 +88,14 @@ def test_what_is_too_much_is_refused() -> None:
     assert door().admit((1 << 20) + 1) is not None
 
 
-@given(st.dictionaries(st.sampled_from([*Progress._fields, "x"]), st.integers() | odd))
+@given(st.dictionaries(st.sampled_from([*ProgramProgress._fields, "x"]), st.integers() | odd))
 def test_any_progress_of_a_snapshot_is_understood_or_refused(said: dict[str, Any]) -> None:
-    whole = {**Progress().encoded(), **said}
+    whole = {**ProgramProgress().encoded(), **said}
     try:
-        found = Progress.decoded(json.loads(json.dumps(whole)))
+        found = ProgramProgress.decoded(json.loads(json.dumps(whole)))
     except BadRequest:
         return
-    assert Progress.decoded(json.loads(json.dumps(found.encoded()))) == found
+    assert ProgramProgress.decoded(json.loads(json.dumps(found.encoded()))) == found
 
 
 _REST: dict[str, Any] = {"truncated": (), "file_calls": 0}
@@ -133,7 +133,7 @@ def outcome(**said: Any) -> TurnOutcome:
 
 def test_limits_are_those_of_the_whole_program() -> None:
     waiting = Suspension((), None)
-    progress = Progress().begun(100)
+    progress = ProgramProgress().begun(100)
     first = outcome(fuel_used=60, stdout=b"abc", stderr=b"e", file_calls=7)
     progress = progress.after(first, waiting)
     limits = progress.limits(1.0, 4, threading.Event())
@@ -141,7 +141,10 @@ def test_limits_are_those_of_the_whole_program() -> None:
     second = outcome(fuel_used=None, stdout=b"def", stderr=b"fgh", file_calls=9)
     own = progress.own_part(second, 4)
     assert (own.stdout, own.stderr, own.truncated, own.file_calls) == (b"d", b"fgh", ("stdout",), 2)
-    assert progress.after(second, None).begun(5).encoded() == Progress(fuel=5, sequence=2).encoded()
+    assert (
+        progress.after(second, None).begun(5).encoded()
+        == ProgramProgress(fuel=5, sequence=2).encoded()
+    )
 
 
 def test_answers_are_json_or_failures() -> None:

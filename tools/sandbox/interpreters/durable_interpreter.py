@@ -19,11 +19,11 @@ from ..host.files.system_calls import LINUX
 from ..host.machine import SUSPENDED, GuestMachine, TurnLimits, TurnOutcome
 from ..live.capture import MachineState, capture, restore
 from ..live.durable_state import DurableState, PendingTurn, WayBack
-from ..live.errors import SnapshotRefused, TurnDiverged, TurnJournalDamaged
+from ..live.errors import ProgramSnapshotRefused, TurnDiverged, TurnJournalDamaged
 from ..live.journal.live_journal import LiveJournal
 from ..live.journal.replayed_calls import ReplayedCalls
 from ..live.live_door import LiveDoor, RequestAnswerer, nothing
-from ..live.progress import Progress
+from ..live.progress import ProgramProgress
 from ..request import Request
 from .guest_interpreter import GuestInterpreter, provided
 from .interpreter_class import GuestServices, InterpreterClass
@@ -52,7 +52,7 @@ class DurableInterpreter(GuestInterpreter):
         self._live_journal: LiveJournal | None = None
         self._calls: ReplayedCalls | None = None
         self._answerer = RequestAnswerer({})
-        self._before = Progress()
+        self._before = ProgramProgress()
         self._message = ""
         super().__init__(kind, **options)
 
@@ -77,7 +77,7 @@ class DurableInterpreter(GuestInterpreter):
 
         Raises:
             SandboxUnavailable: The host cannot run it, or it was closed.
-            SnapshotRefused: The program cannot be restored, or its snapshot exceeds a limit.
+            ProgramSnapshotRefused: The program cannot be restored, or its snapshot exceeds a limit.
             WriteError: The program waits, and cannot be written to its directory.
         """
         with self.in_use:
@@ -126,9 +126,9 @@ class DurableInterpreter(GuestInterpreter):
         if self.turn_lost is None and machine is not None and door is not None:
             assert self._temporary is not None  # noqa: S101 (it was served)
             try:
-                state = capture(machine, template=self._begun_with, temporary=self._temporary)
+                state = capture(machine, template=self._template, temporary=self._temporary)
                 self._state.advance(WayBack(state, self._before.after(outcome, door.suspension)))
-            except SnapshotRefused as error:
+            except ProgramSnapshotRefused as error:
                 self.turn_lost = error.reason
                 own = own._replace(exit_code=None, stopped=error.reason)
         if self.turn_lost is not None:
@@ -156,10 +156,10 @@ class DurableInterpreter(GuestInterpreter):
     def _open_for(self, source: str) -> None:
         state = self._state.way_back.machine
         if state is None:
-            self._begun_with = live_template(self._prepared, science=imports_science(source))
+            self._template = live_template(self._prepared, science=imports_science(source))
             super()._open()
         else:
-            self._begun_with = self._codec.template(state.template)
+            self._template = self._codec.template(state.template)
             with provided():
                 self._machine = self._new_machine()
         self._is_restored = state is None
@@ -192,12 +192,12 @@ class DurableInterpreter(GuestInterpreter):
         state = way_back.machine
         assert temporary is not None  # noqa: S101 (it was served)
         if state is None:
-            state = capture(machine, template=self._begun_with, temporary=temporary)
+            state = capture(machine, template=self._template, temporary=temporary)
             self._state.advance(way_back._replace(machine=state))
         if self._is_restored:
             return
         try:
-            restore(state, machine, template=self._begun_with, temporary=temporary)
+            restore(state, machine, template=self._template, temporary=temporary)
             if self._before.is_fork and way_back.turn is None:
                 prepare_machine(machine, f"\0{RESEED}")
         except BaseException:

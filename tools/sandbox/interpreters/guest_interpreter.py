@@ -88,7 +88,7 @@ class GuestInterpreter:
         self._machine: GuestMachine | None = None
         with provided():
             self._prepared = prepared_runtime(kind.cache)
-        self._begun_with = self._prepared.template
+        self._template = self._prepared.template
         self._is_proven = True
         self._offered = _offered(tuple(tools), gate)
         self.tool_calls: tuple[ToolCallRecord, ...] = ()
@@ -116,7 +116,7 @@ class GuestInterpreter:
 
     def _new_machine(self) -> GuestMachine:
         prepared = self._prepared
-        return new_machine(prepared.program, prepared.library, self._begun_with, limits=self.kind)
+        return new_machine(prepared.program, prepared.library, self._template, limits=self.kind)
 
     def _end_when_idle(self) -> None:
         """End it after `idle_s` without a turn; otherwise check again when that time is up."""
@@ -253,11 +253,11 @@ class GuestInterpreter:
     def _begin_for(self, script: GuestScript, machine: GuestMachine) -> None:
         """Start from a template with the script's imports, if there is one."""
         template = self._template_for(script.source)
-        if template is self._begun_with or self._begun_with is not self._prepared.template:
+        if template is self._template or self._template is not self._prepared.template:
             return
         with provided():
             template.begin(machine.instance)
-        self._begun_with = template
+        self._template = template
         set_environment(machine, dict(self.kind.environment))
 
     def _template_for(self, source: str) -> Template:
@@ -268,7 +268,7 @@ class GuestInterpreter:
         return template
 
     def _note_imports(self, source: str) -> None:
-        if self._begun_with is self._prepared.template:
+        if self._template is self._prepared.template:
             science = _science_for(self._prepared, source)
             if science is not None:
                 science.imported()
@@ -277,15 +277,15 @@ class GuestInterpreter:
         """Rate it for a script: 2 for its template, 1 for the plain one, else 0 (no way back)."""
         if not is_current(self._prepared) or not self._is_as_opened():
             return 0
-        if self._template_for(source) is self._begun_with:
+        if self._template_for(source) is self._template:
             return 2
-        return int(self._begun_with is self._prepared.template)
+        return int(self._template is self._prepared.template)
 
     def _is_as_opened(self) -> bool:
         """Return whether it is in its opened state; compare the memory if unknown."""
         if self._is_proven or self._machine is None:
             return self._is_proven
-        self._is_proven = self._begun_with.proves(self._machine.instance)
+        self._is_proven = self._template.proves(self._machine.instance)
         return self._is_proven
 
     def restore(self) -> bool:
@@ -295,7 +295,7 @@ class GuestInterpreter:
             return False
         machine.close_files()
         self._leave_workspace()
-        if not self._begun_with.restore(machine.instance):
+        if not self._template.restore(machine.instance):
             return False
         machine.begin_again()
         # Comparing memory takes longer than an execution, so it is left to the next use.

@@ -8,8 +8,8 @@ from typing import NamedTuple, Self
 from ..host.template import Template
 from ..installed.interpreter_files import LIBRARY_ARCHIVE, MODULE
 from ..live.durable_state import WayBack, progress_of, turn_of
-from ..live.errors import SnapshotRefused
-from ..live.snapshot_file import Interpreter, Snapshot, snapshot_of
+from ..live.errors import ProgramSnapshotRefused
+from ..live.snapshot_file import Interpreter, ProgramSnapshot, snapshot_of
 from ..policy import ExecutionPolicy
 from .guest_interpreter import unavailable
 from .live_template import template_of
@@ -37,11 +37,11 @@ class RuntimeCodec(NamedTuple):
         with unavailable():
             return cls(prepared_runtime(cache), policy)
 
-    def encode(self, way_back: WayBack) -> Snapshot:
+    def encode(self, way_back: WayBack) -> ProgramSnapshot:
         """Return a program that had a turn as a snapshot."""
         state = way_back.machine
         if state is None:
-            raise SnapshotRefused("no code has run in the sandbox", "run code in it first")
+            raise ProgramSnapshotRefused("no code has run in the sandbox", "run code in it first")
         return snapshot_of(
             state,
             interpreter=self._interpreter(),
@@ -51,7 +51,7 @@ class RuntimeCodec(NamedTuple):
             attached=b"" if way_back.turn is None else way_back.turn.encoded(),
         )
 
-    def decode(self, snapshot: Snapshot) -> WayBack:
+    def decode(self, snapshot: ProgramSnapshot) -> WayBack:
         """Return the program of a snapshot."""
         state = snapshot.state(
             interpreter=self._interpreter(), template_of=self._found, limits=self.policy
@@ -64,11 +64,11 @@ class RuntimeCodec(NamedTuple):
         """Return the template that a program's state is relative to.
 
         Raises:
-            SnapshotRefused: It is not in the cache any more.
+            ProgramSnapshotRefused: It is not in the cache any more.
         """
         found = self._found(digest)
         if found is None:
-            raise SnapshotRefused(
+            raise ProgramSnapshotRefused(
                 f"its prepared interpreter ({digest[:12]}) is not here any more",
                 "restore an earlier snapshot with the release that saved it",
             )

@@ -16,7 +16,7 @@ from ..host.files.memory_files import MemoryTree
 from ..host.machine import GuestMachine
 from ..host.memory_state import changed, content, give
 from ..host.template import Template
-from .errors import SnapshotRefused
+from .errors import ProgramSnapshotRefused
 from .state.descriptor_state import DescriptorCapture, DescriptorsState, reopen
 from .state.tree_state import TreeCapture, TreeState, fill
 
@@ -61,14 +61,14 @@ def capture(
         wall_ns: Returns the time since 1970, in nanoseconds.
 
     Raises:
-        SnapshotRefused: An open file without a name cannot be read.
+        ProgramSnapshotRefused: An open file without a name cannot be read.
     """
     ranges = tuple(changed(template, machine.instance))
     guest, tree = machine.guest, TreeCapture(temporary)
     try:
         opened = DescriptorCapture(machine.reached, tree).state_of(guest.descriptors)
     except OSError as error:
-        raise SnapshotRefused(
+        raise ProgramSnapshotRefused(
             f"an open file of the workspace cannot be read ({error.strerror})",
             "close it in the program, or look after the disk",
         ) from error
@@ -106,18 +106,20 @@ def restore(
         wall_ns: Returns the time since 1970, in nanoseconds.
 
     Raises:
-        SnapshotRefused: The machine has more memory than the state, or another template; nothing
-            was changed.
+        ProgramSnapshotRefused: The machine has more memory than the state, or another template;
+            nothing was changed.
         Trapped: The machine may not have that much memory.
         OSError: The system refused; close the machine.
     """
     if state.template != template.digest:
-        raise SnapshotRefused(
+        raise ProgramSnapshotRefused(
             "it belongs to another prepared interpreter",
             "restore it with the release and interpreter that saved it",
         )
     if not give(template, machine.instance, state.memory_size, state.ranges, state.pages):
-        raise SnapshotRefused("the interpreter's memory has grown", "open another interpreter")
+        raise ProgramSnapshotRefused(
+            "the interpreter's memory has grown", "open another interpreter"
+        )
     machine.instance.clock = TurnClock(None)  # the last turn's deadline does not count here
     guest = machine.guest
     guest.go_on_at(state.monotonic_ns + max(0, wall_ns() - state.wall_ns))

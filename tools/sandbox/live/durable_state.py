@@ -16,12 +16,12 @@ from ..policy import ExecutionPolicy
 from ..request import Request
 from ..result_parts import Suspension
 from .capture import MachineState
-from .errors import SnapshotDamaged, TurnJournalDamaged
+from .errors import ProgramSnapshotDamaged, TurnJournalDamaged
 from .journal.journal_file import JournalFile
 from .program_directory import ProgramDirectory
-from .progress import Progress
+from .progress import ProgramProgress
 from .requests import decode_suspension, encode_suspension
-from .snapshot_file import Snapshot
+from .snapshot_file import ProgramSnapshot
 
 _CUT: Final = Suspension((), None)
 """What a program waits for whose process was killed within a turn: to go on."""
@@ -98,7 +98,7 @@ class WayBack(NamedTuple):
     """
 
     machine: MachineState | None = None
-    progress: Progress = Progress()
+    progress: ProgramProgress = ProgramProgress()
     turn: PendingTurn | None = None
 
     def undone(self) -> WayBack:
@@ -112,18 +112,18 @@ class WayBack(NamedTuple):
 class ProgramCodec(Protocol):
     """Turns a program into a snapshot and back, for the interpreter that runs it."""
 
-    def encode(self, way_back: WayBack) -> Snapshot:
+    def encode(self, way_back: WayBack) -> ProgramSnapshot:
         """Return a program that had a turn as a snapshot.
 
         Raises:
-            SnapshotRefused: It would exceed a limit.
+            ProgramSnapshotRefused: It would exceed a limit.
         """
 
-    def decode(self, snapshot: Snapshot) -> WayBack:
+    def decode(self, snapshot: ProgramSnapshot) -> WayBack:
         """Return the program of a snapshot.
 
         Raises:
-            SnapshotRefused: It cannot go on in this interpreter.
+            ProgramSnapshotRefused: It cannot go on in this interpreter.
         """
 
 
@@ -144,13 +144,13 @@ class DurableState:
         self,
         policy: ExecutionPolicy,
         directory: Path | None = None,
-        start: Snapshot | WayBack | None = None,
+        start: ProgramSnapshot | WayBack | None = None,
     ) -> None:
         self.policy: Final = policy
         self.is_moved: Final = start is not None
         self.session = ""
         self._place = None if directory is None else ProgramDirectory(directory)
-        self._restored = start if isinstance(start, Snapshot) else None
+        self._restored = start if isinstance(start, ProgramSnapshot) else None
         self._way_back = start if isinstance(start, WayBack) else None
         self._file: JournalFile | None = None
         self._lock = threading.RLock()
@@ -163,11 +163,11 @@ class DurableState:
         return self._way_back
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> ProgramProgress:
         """How far the program is.
 
         Raises:
-            SnapshotRefused: The snapshot on disk is damaged.
+            ProgramSnapshotRefused: The snapshot on disk is damaged.
             ReadError: It cannot be read.
         """
         if self._way_back is not None:
@@ -175,7 +175,7 @@ class DurableState:
         snapshot = self._restored
         if snapshot is None and self._place is not None:
             snapshot = self._place.peek()
-        found = Progress() if snapshot is None else progress_of(snapshot)
+        found = ProgramProgress() if snapshot is None else progress_of(snapshot)
         is_cut = self._place is not None and self._place.has_journal()
         return found._replace(suspension=_CUT) if is_cut else found
 
@@ -186,7 +186,7 @@ class DurableState:
             ProgramSuspended: The request has code, and the program waits for answers.
             UnknownRequest: It has answers, and the program does not wait for all of them.
             ProgramElsewhere: Another sandbox has the program.
-            SnapshotRefused: The program cannot go on in this interpreter.
+            ProgramSnapshotRefused: The program cannot go on in this interpreter.
             DurableError: Its directory cannot be read or created.
         """
         self._load(codec)
@@ -197,7 +197,7 @@ class DurableState:
             raise
 
     def begin_turn(
-        self, message: str, progress: Progress, codec: ProgramCodec
+        self, message: str, progress: ProgramProgress, codec: ProgramCodec
     ) -> JournalFile | None:
         """Return the file for a turn's journal, from which another process can go on; or None.
 
@@ -207,7 +207,7 @@ class DurableState:
             codec: Writes the state before it to disk, unless it is there.
 
         Raises:
-            SnapshotRefused: It would exceed a limit.
+            ProgramSnapshotRefused: It would exceed a limit.
             DurableError: It cannot be written.
             TurnJournalNotWritten: The file cannot be written.
         """
@@ -237,7 +237,7 @@ class DurableState:
         """Write the program to disk, unless it is there, and let others go on with it.
 
         Raises:
-            SnapshotRefused: It would exceed a limit; the former snapshot is unchanged.
+            ProgramSnapshotRefused: It would exceed a limit; the former snapshot is unchanged.
             WriteError: Likewise.
         """
         with self._lock:
@@ -273,11 +273,11 @@ class DurableState:
         progress = self.way_back.progress._replace(is_fork=True)
         return type(self)(self.policy, None, self.way_back._replace(progress=progress))
 
-    def snapshot(self, codec: ProgramCodec) -> Snapshot:
+    def snapshot(self, codec: ProgramCodec) -> ProgramSnapshot:
         """Return the program as a snapshot, which is written to its directory, too.
 
         Raises:
-            SnapshotRefused: No code has run in it, or it would exceed a limit.
+            ProgramSnapshotRefused: No code has run in it, or it would exceed a limit.
             SandboxError: As `begin`.
         """
         self._load(codec)
@@ -317,7 +317,7 @@ class DurableState:
             if self._file is None:
                 return found
             said, notes = _head_of(self._file.entries if self._file.is_of_this_boot else b"")
-            progress = Progress.decoded(said["progress"])
+            progress = ProgramProgress.decoded(said["progress"])
             turn = found.turn or PendingTurn("", b"", 0, 0, progress.suspension)
             turn = turn._replace(message=str(said["message"]), notes=turn.notes + notes)
         except (BadRequest, TurnJournalDamaged, AttributeError, KeyError, TypeError) as error:
@@ -327,28 +327,28 @@ class DurableState:
         return found._replace(progress=progress._replace(suspension=_CUT), turn=turn)
 
 
-def progress_of(snapshot: Snapshot) -> Progress:
+def progress_of(snapshot: ProgramSnapshot) -> ProgramProgress:
     """Return how far a snapshot's program is.
 
     Raises:
-        SnapshotDamaged: The snapshot does not say it.
+        ProgramSnapshotDamaged: The snapshot does not say it.
     """
     try:
-        return Progress.decoded(snapshot.description.said)
+        return ProgramProgress.decoded(snapshot.description.said)
     except BadRequest as error:
-        raise SnapshotDamaged(f"what it says of its program is invalid ({error})") from error
+        raise ProgramSnapshotDamaged(f"what it says of its program is invalid ({error})") from error
 
 
-def turn_of(snapshot: Snapshot) -> PendingTurn | None:
+def turn_of(snapshot: ProgramSnapshot) -> PendingTurn | None:
     """Return the turn that a snapshot's program is in, or None.
 
     Raises:
-        SnapshotDamaged: It is not a valid one.
+        ProgramSnapshotDamaged: It is not a valid one.
     """
     try:
         return PendingTurn.decoded(snapshot.attached(_MOST_TURN))
     except BadRequest as error:
-        raise SnapshotDamaged(f"what it says of its turn is invalid ({error})") from error
+        raise ProgramSnapshotDamaged(f"what it says of its turn is invalid ({error})") from error
 
 
 def _headed(said: Mapping[str, Any], content: bytes) -> bytes:

@@ -8,7 +8,7 @@ from ...base.errors import ErrorKind
 from ..errors import SandboxError
 
 
-class SnapshotRefused(SandboxError, ValueError, kind=ErrorKind.INVALID_FILE):
+class ProgramSnapshotRefused(SandboxError, ValueError, kind=ErrorKind.INVALID_FILE):
     """A program's state cannot be saved or restored; nothing was changed."""
 
     message = "the program's snapshot was refused: {reason}. Nothing was changed; {remedy}"
@@ -16,7 +16,7 @@ class SnapshotRefused(SandboxError, ValueError, kind=ErrorKind.INVALID_FILE):
     remedy: str
 
 
-class SnapshotDamaged(SnapshotRefused):
+class ProgramSnapshotDamaged(ProgramSnapshotRefused):
     """A snapshot is not what a release of this program wrote."""
 
     def __init__(self, reason: str) -> None:

@@ -17,7 +17,7 @@ from ...base.files.directory_store import make_durable_directory
 from ...base.files.filesystem import DIRECTORY_FLAGS
 from ..errors import ProgramElsewhere
 from .journal.journal_file import JournalFile
-from .snapshot_file import Snapshot
+from .snapshot_file import ProgramSnapshot
 
 STATE_NAME: Final = "state.aflive"
 JOURNAL_NAME: Final = "turn.afjournal"
@@ -69,11 +69,11 @@ class ProgramDirectory:
             unlock(self._fs, fd)
             self._fs.close(fd)
 
-    def read(self) -> Snapshot | None:
+    def read(self) -> ProgramSnapshot | None:
         """Return the program's snapshot, or None without one; the lock is held.
 
         Raises:
-            SnapshotRefused: It is not a snapshot.
+            ProgramSnapshotRefused: It is not a snapshot.
             ReadError: It cannot be read.
         """
         found = self.peek()
@@ -81,11 +81,11 @@ class ProgramDirectory:
         self._left, self._is_known = self._stamp(), True
         return found
 
-    def peek(self) -> Snapshot | None:
+    def peek(self) -> ProgramSnapshot | None:
         """Return the program's snapshot as it is now, or None; raise as `read`."""
-        return Snapshot.load(self.path / STATE_NAME, fs=self._fs)
+        return ProgramSnapshot.load(self.path / STATE_NAME, fs=self._fs)
 
-    def write(self, snapshot: Snapshot) -> None:
+    def write(self, snapshot: ProgramSnapshot) -> None:
         """Replace the program's snapshot, durably; the lock is held.
 
         Raises:

@@ -19,7 +19,7 @@ def _no_step() -> None:
     """Interrupt nothing: a description is short."""
 
 
-class Progress(NamedTuple):
+class ProgramProgress(NamedTuple):
     """A program's state between two turns; limits hold for the whole program.
 
     A program begins with an `execute`. It ends with the turn after which it is not suspended; the

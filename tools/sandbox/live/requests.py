@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 
 from ..errors import InvalidExecution
 from ..guest.tool_frames import BadRequest, NoJson, quoted, to_json
-from ..result_parts import Frame, Request, RequestFailed, RequestKind, Suspension
+from ..result_parts import ProgramFrame, ProgramRequest, RequestFailed, RequestKind, Suspension
 
 MOST_OPEN: Final = 1000
 """The most requests a program may have open."""
@@ -60,7 +60,7 @@ def encode_suspension(suspension: Suspension) -> dict[str, Any]:
     }
 
 
-def decode_request(said: object) -> Request:
+def decode_request(said: object) -> ProgramRequest:
     """Return the request that a decoded object describes.
 
     Raises:
@@ -72,7 +72,7 @@ def decode_request(said: object) -> Request:
         raise BadRequest(f"unknown kind of request {quoted(kind)}")
     if type(number) is not int or not 0 < number <= MAX_REQUEST_ID:
         raise BadRequest(f"a request's id must be a number above 0, not {quoted(number)}")
-    request = Request(
+    request = ProgramRequest(
         id=number,
         kind=kind,  # type: ignore[arg-type]  # one of the literal's
         question=_text(given, "question"),
@@ -118,7 +118,7 @@ def checked_answers(answers: object) -> dict[int, dict[str, Any]]:
     return found
 
 
-def _frame(said: object) -> Frame:
+def _frame(said: object) -> ProgramFrame:
     given = _object(said, "a frame")
     names = _object(given.get("names") or {}, "the names of a frame")
     if len(names) > _MOST_NAMES:
@@ -126,7 +126,7 @@ def _frame(said: object) -> Frame:
     line = given.get("line")
     if type(line) is not int or not 0 <= line <= MAX_REQUEST_ID:
         raise BadRequest(f"a frame's line is {quoted(line)}")
-    return Frame(
+    return ProgramFrame(
         file=_as_text(given.get("file"), "a frame's file"),
         line=line,
         function=_as_text(given.get("function"), "a frame's function"),

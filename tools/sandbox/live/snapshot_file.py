@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...base.files import AtomicFileWriter, OsFileSystem, read_regular_file
 from .capture import MachineState
-from .errors import SnapshotDamaged, SnapshotRefused
+from .errors import ProgramSnapshotDamaged, ProgramSnapshotRefused
 from .state.description import (
     MOST_DESCRIPTION,
     MOST_INDEX,
@@ -47,7 +47,7 @@ class Interpreter(NamedTuple):
     library: str
 
 
-class Snapshot:
+class ProgramSnapshot:
     """A program's state at a moment, as bytes; they are whole, and their description is valid.
 
     Attributes:
@@ -59,21 +59,21 @@ class Snapshot:
         """Check bytes from anywhere.
 
         Raises:
-            SnapshotRefused: They are no snapshot of a form that this release knows.
+            ProgramSnapshotRefused: They are no snapshot of a form that this release knows.
         """
         if len(data) < _HEAD.size or not data.startswith(MAGIC):
-            raise SnapshotDamaged("it is no snapshot of a program")
+            raise ProgramSnapshotDamaged("it is no snapshot of a program")
         _, form, *lengths, digest = _HEAD.unpack_from(data)
         if form != FORM:
-            raise SnapshotRefused(
+            raise ProgramSnapshotRefused(
                 f"it has form {form}, and this release reads form {FORM}",
                 "restore it with the release that saved it",
             )
         if lengths[0] > MOST_DESCRIPTION or _HEAD.size + sum(lengths) != len(data):
-            raise SnapshotDamaged("it is cut short, or longer than it says")
+            raise ProgramSnapshotDamaged("it is cut short, or longer than it says")
         whole = memoryview(data)
         if _digest_of(whole[: _HEAD.size - len(digest)], whole[_HEAD.size :]) != digest:
-            raise SnapshotDamaged("its digest is that of other content")
+            raise ProgramSnapshotDamaged("its digest is that of other content")
         self._data: Final = bytes(data)
         self._ends: Final = list(itertools.accumulate(lengths, initial=_HEAD.size))
         self.digest: Final = hashlib.sha256(data).hexdigest()
@@ -86,12 +86,12 @@ class Snapshot:
         return len(self._data)
 
     def __repr__(self) -> str:
-        return f"<Snapshot {self.digest[:12]}, {len(self)} bytes>"
+        return f"<ProgramSnapshot {self.digest[:12]}, {len(self)} bytes>"
 
     @classmethod
     def load(
         cls, path: Path, *, fs: FileSystem | None = None, most: int = 1 << 32
-    ) -> Snapshot | None:
+    ) -> ProgramSnapshot | None:
         """Read one from a file; None without one.
 
         Args:
@@ -100,7 +100,7 @@ class Snapshot:
             most: The most bytes it may have.
 
         Raises:
-            SnapshotRefused: It is not a snapshot.
+            ProgramSnapshotRefused: It is not a snapshot.
             ReadError: It cannot be read.
         """
         data = read_regular_file(fs or OsFileSystem(), str(path), path=path, max_bytes=most)
@@ -130,7 +130,8 @@ class Snapshot:
             limits: What the guest may have.
 
         Raises:
-            SnapshotRefused: It belongs to another interpreter, is not valid, or exceeds a limit.
+            ProgramSnapshotRefused: It belongs to another interpreter, is not valid, or exceeds a
+                limit.
         """
         found = self.description
         template = self._template(interpreter, template_of)
@@ -139,7 +140,7 @@ class Snapshot:
         if found.content_bytes > limits.temporary_bytes + limits.host_bytes:
             raise _exceeds("bytes in /tmp", found.content_bytes, limits.temporary_bytes)
         if found.memory_size < template.size:
-            raise SnapshotDamaged("its memory is smaller than its template")
+            raise ProgramSnapshotDamaged("its memory is smaller than its template")
         content = unpack(self._part(2), found.index_bytes + found.content_bytes)
         index, content = content[: found.index_bytes], content[found.index_bytes :]
         descriptors, temporary = decode_index(index, content, limits)
@@ -158,7 +159,7 @@ class Snapshot:
         """Return what the program's host attached; untrusted.
 
         Raises:
-            SnapshotRefused: It has more than this many bytes, or is damaged.
+            ProgramSnapshotRefused: It has more than this many bytes, or is damaged.
         """
         size = self.description.attached_bytes
         if size > most:
@@ -173,12 +174,12 @@ class Snapshot:
     ) -> Template:
         found = self.description
         if (found.module, found.library) != interpreter:
-            raise SnapshotRefused(
+            raise ProgramSnapshotRefused(
                 "it was saved by another release of the interpreter", _SAVED_ELSEWHERE
             )
         template = template_of(found.template)
         if template is None or template.digest != found.template:
-            raise SnapshotRefused(
+            raise ProgramSnapshotRefused(
                 f"its prepared interpreter ({found.template[:12]}) is not here", _SAVED_ELSEWHERE
             )
         return template
@@ -192,7 +193,7 @@ def snapshot_of(
     limits: StateLimits,
     said: Mapping[str, Any],
     attached: bytes = b"",
-) -> Snapshot:
+) -> ProgramSnapshot:
     """Return a machine's state as a snapshot.
 
     Args:
@@ -204,7 +205,7 @@ def snapshot_of(
         attached: What it adds, likewise.
 
     Raises:
-        SnapshotRefused: It would exceed a limit when it is restored.
+        ProgramSnapshotRefused: It would exceed a limit when it is restored.
     """
     index, contents = encode_index(state.descriptors, state.temporary)
     held = sum(len(each.content) for each in state.temporary.nodes)
@@ -234,7 +235,7 @@ def snapshot_of(
         pack(attached),
     )
     head = _HEAD.pack(MAGIC, FORM, *map(len, parts), bytes(32))[:-32]
-    return Snapshot(b"".join((head, _digest_of(head, *parts), *parts)))
+    return ProgramSnapshot(b"".join((head, _digest_of(head, *parts), *parts)))
 
 
 def _digest_of(*parts: bytes | memoryview) -> bytes:
@@ -244,8 +245,8 @@ def _digest_of(*parts: bytes | memoryview) -> bytes:
     return found.digest()
 
 
-def _exceeds(what: str, count: int, most: int) -> SnapshotRefused:
-    return SnapshotRefused(
+def _exceeds(what: str, count: int, most: int) -> ProgramSnapshotRefused:
+    return ProgramSnapshotRefused(
         f"it has {count:,} {what}, and {most:,} are allowed",
         "have the program hold less, or raise the limit of its policy",
     )

@@ -23,7 +23,7 @@ from .executors import phase_result, session_workspace
 if TYPE_CHECKING:
     from ...base.cancellation import CancelToken
     from ...sandbox import ExecutionPolicy, Sandbox, SandboxResult
-    from ...sandbox.result_parts import Frame, Request
+    from ...sandbox.result_parts import ProgramFrame, ProgramRequest
     from .executors import ExecutorParameters
 
 DEFAULT_KEPT: Final = 16
@@ -151,10 +151,11 @@ class SandboxPhaseExecutor:
         """Go on with a suspended program in the session's workspace; see `ResumingExecutor`.
 
         Raises:
-            SnapshotRefused: The program can't go on with this interpreter, or its state is damaged.
+            ProgramSnapshotRefused: The program can't go on with this interpreter, or its state is
+                damaged.
             SandboxError: As for `execute`.
         """
-        from ...sandbox import RequestFailed, Sandbox, Snapshot
+        from ...sandbox import ProgramSnapshot, RequestFailed, Sandbox
 
         given = {
             number: RequestFailed(answer.reason) if isinstance(answer, Unanswered) else answer
@@ -162,7 +163,7 @@ class SandboxPhaseExecutor:
         }
         workspace = session_workspace(self._store, session_id)
         with Sandbox.restore(
-            Snapshot(program),
+            ProgramSnapshot(program),
             workspace,
             policy=self._policy,
             tools=tuple(self._tools),
@@ -222,11 +223,11 @@ def _result_of(sandbox: Sandbox, result: SandboxResult) -> PhaseResult:
     return evolve(found, suspended=waits)
 
 
-def _place(one: Frame) -> str:
+def _place(one: ProgramFrame) -> str:
     return f"{one.file.removeprefix('/app/')}:{one.line} in {one.function}"
 
 
-def _request(one: Request) -> PhaseRequest:
+def _request(one: ProgramRequest) -> PhaseRequest:
     is_call = one.kind == "call"
     return PhaseRequest(
         id=one.id,

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from agentforge_sessions.sandbox import prepare
-from agentforge_sessions.sandbox.live.snapshot_file import Snapshot
+from agentforge_sessions.sandbox.live.snapshot_file import ProgramSnapshot
 from tests.property.sandbox.live._kinds import Kind
 from tests.property.sandbox.live._programs import KINDS
 from tests.support.live_machines import loaded, machines, saved
@@ -63,7 +63,7 @@ def run_restored(kind: Kind, workspace: Path) -> tuple[list[str], dict[str, byte
             snapshot = bytes(saved(state))
             machine.machine.close_files()
             machine = new()
-            machine.restore(loaded(Snapshot(snapshot)), wall_ns=lambda: 5)
+            machine.restore(loaded(ProgramSnapshot(snapshot)), wall_ns=lambda: 5)
             again = machine.capture(wall_ns=lambda: 5)
             assert again.monotonic_ns >= state.monotonic_ns, kind.name
             assert again._replace(monotonic_ns=0) == state._replace(monotonic_ns=0), kind.name

@@ -194,7 +194,7 @@ class WithoutContent:
 
 
 class DirectoryListing:
-    """Snapshot of a directory's entries from when the guest began to read them, encoded.
+    """ProgramSnapshot of a directory's entries from when the guest began to read them, encoded.
 
     A cookie is the offset of the next record.
 

@@ -1,4 +1,4 @@
-"""Checks of single values in a snapshot's texts; each raises `SnapshotDamaged`."""
+"""Checks of single values in a snapshot's texts; each raises `ProgramSnapshotDamaged`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....base.errors import shown
 from ....base.reading.nodes import NoJsonObject, parse_json
 from ...guest_paths import MAX_GUEST_PATH_BYTES
 from ...host.files.files import NodeKind
-from ..errors import SnapshotDamaged
+from ..errors import ProgramSnapshotDamaged
 from .descriptor_state import FIRST_NUMBER
 
 MOST_POSITION: Final = (1 << 63) - 1
@@ -31,19 +31,19 @@ def parse(data: bytes, what: str) -> dict[str, Any]:
     try:
         return parse_json(data)
     except NoJsonObject as error:
-        raise SnapshotDamaged(f"{what} cannot be read: {error}") from error
+        raise ProgramSnapshotDamaged(f"{what} cannot be read: {error}") from error
 
 
 def require(condition: bool, fault: str) -> None:
     """Refuse a fault."""
     if not condition:
-        raise SnapshotDamaged(fault)
+        raise ProgramSnapshotDamaged(fault)
 
 
 def whole(value: object, what: str, least: int, most: int) -> int:
     """Return a whole number within bounds."""
     if type(value) is not int or not least <= value <= most:
-        raise SnapshotDamaged(f"{what} is {shown(value)}")
+        raise ProgramSnapshotDamaged(f"{what} is {shown(value)}")
     return value
 
 
@@ -72,7 +72,7 @@ def kind(value: object, allowed: Sequence[NodeKind]) -> NodeKind:
 def rows(value: object, what: str, most: int, *, exactly: bool = False) -> list[Any]:
     """Return a list of at most, or exactly, this many values."""
     if not isinstance(value, list):
-        raise SnapshotDamaged(f"{what} is {shown(value)}")
+        raise ProgramSnapshotDamaged(f"{what} is {shown(value)}")
     require(len(value) <= most, f"{what}: {len(value)}, at most {most} are allowed")
     require(not exactly or len(value) == most, f"{what} has {len(value)} fields, not {most}")
     return value
@@ -81,14 +81,14 @@ def rows(value: object, what: str, most: int, *, exactly: bool = False) -> list[
 def sample(value: object) -> bytes:
     """Return the digest of a file's start and end."""
     if not isinstance(value, str) or not _SAMPLE.fullmatch(value):
-        raise SnapshotDamaged(f"a file's sample is {shown(value)}")
+        raise ProgramSnapshotDamaged(f"a file's sample is {shown(value)}")
     return bytes.fromhex(value)
 
 
 def digest(value: object) -> str:
     """Return a SHA-256 in hexadecimal digits."""
     if not isinstance(value, str) or not _DIGEST.fullmatch(value):
-        raise SnapshotDamaged(f"a digest is {shown(value)}")
+        raise ProgramSnapshotDamaged(f"a digest is {shown(value)}")
     return value
 
 
@@ -106,7 +106,7 @@ def path(value: object, what: str) -> bytes:
         except UnicodeEncodeError:
             value = None
     if not isinstance(value, str) or len(found) > MAX_GUEST_PATH_BYTES or b"\0" in found:
-        raise SnapshotDamaged(f"{what} is {shown(value)}")
+        raise ProgramSnapshotDamaged(f"{what} is {shown(value)}")
     return found
 
 

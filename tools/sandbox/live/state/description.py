@@ -101,7 +101,7 @@ class SnapshotDescription(NamedTuple):
         """Return what it says.
 
         Raises:
-            SnapshotDamaged: It is no valid description.
+            ProgramSnapshotDamaged: It is no valid description.
         """
         given = checks.parse(data, "its description")
         checks.require(
@@ -193,7 +193,7 @@ def decode_index(
         limits: What the guest may have.
 
     Raises:
-        SnapshotDamaged: It is no valid index, or describes more than the limits allow.
+        ProgramSnapshotDamaged: It is no valid index, or describes more than the limits allow.
     """
     given = checks.parse(data, "its index")
     keys = {"opened", "preopened", "free", "following", "nodes", "names", "inodes"}

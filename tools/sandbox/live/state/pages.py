@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from ..errors import SnapshotDamaged
+from ..errors import ProgramSnapshotDamaged
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -34,15 +34,15 @@ def unpack(packed: bytes, size: int, prefix: bytes = b"") -> bytes:
     """Return the data that was packed with this prefix.
 
     Raises:
-        SnapshotDamaged: It is not exactly this many bytes; no more than that are unpacked.
+        ProgramSnapshotDamaged: It is not exactly this many bytes; no more than that are unpacked.
     """
     decompressor = zstd.ZstdDecompressor(zstd_dict=_prefix(prefix), options=_UNPACKING)
     try:
         found = decompressor.decompress(packed, max_length=size + 1)
     except (zstd.ZstdError, EOFError) as error:
-        raise SnapshotDamaged(f"its content cannot be unpacked ({error})") from error
+        raise ProgramSnapshotDamaged(f"its content cannot be unpacked ({error})") from error
     if len(found) != size or not decompressor.eof or decompressor.unused_data:
-        raise SnapshotDamaged("its content has another size than it says")
+        raise ProgramSnapshotDamaged("its content has another size than it says")
     return found
 
 
