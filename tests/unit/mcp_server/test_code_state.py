@@ -8,7 +8,7 @@ import pytest
 
 from agentforge_sessions.base.cancellation import CancelToken
 from agentforge_sessions.harness import PhaseResult, PhaseWaits, SessionManager, SessionStore
-from agentforge_sessions.sandbox import Snapshot
+from agentforge_sessions.sandbox import ProgramSnapshot
 from agentforge_sessions.wiring.bootstrap import build_executor
 from agentforge_sessions.wiring.phases.lasting_executor import VARIABLES
 
@@ -71,7 +71,7 @@ def test_variables_that_cannot_go_on_are_lost_with_the_reason(
     run(store, session_id, "x = 1")
     stored = store.read_step(session_id, VARIABLES)
     assert stored is not None
-    assert Snapshot(stored)
+    assert ProgramSnapshot(stored)
     store.keep_step(session_id, VARIABLES, stored[:-1])
     result = run(store, session_id, "print('x' in globals())\ny = 5")
     assert (result.success, result.stdout) == (True, "False\n")

@@ -8,15 +8,15 @@ from typing import Final
 
 from ..installed.interpreter_files import LIBRARY_ARCHIVE, MODULE, InterpreterFiles
 from .durable_state import progress_of
-from .errors import SnapshotDamaged, SnapshotRefused
+from .errors import ProgramSnapshotDamaged, ProgramSnapshotRefused
 from .program_directory import ProgramDirectory
-from .snapshot_file import Snapshot
+from .snapshot_file import ProgramSnapshot
 
 DAMAGED_NAME: Final = "state.damaged"
 """The name of a damaged snapshot that was moved aside; a later one replaces it."""
 
 
-def why_unusable(data: bytes, templates: Collection[str]) -> SnapshotRefused | None:
+def why_unusable(data: bytes, templates: Collection[str]) -> ProgramSnapshotRefused | None:
     """Return why a stored program cannot go on here, or None.
 
     Args:
@@ -27,18 +27,18 @@ def why_unusable(data: bytes, templates: Collection[str]) -> SnapshotRefused | N
         SandboxUnavailable: There is no interpreter here.
     """
     try:
-        snapshot = Snapshot(data)
+        snapshot = ProgramSnapshot(data)
         progress_of(snapshot)
-    except SnapshotRefused as error:
+    except ProgramSnapshotRefused as error:
         return error
     said, digests = snapshot.description, InterpreterFiles.found().digests
     if (said.module, said.library) != (digests[MODULE], digests[LIBRARY_ARCHIVE]):
-        return SnapshotRefused(
+        return ProgramSnapshotRefused(
             "it was saved by another release of the interpreter",
             "go on with it with that release",
         )
     if said.template not in templates:
-        return SnapshotRefused(
+        return ProgramSnapshotRefused(
             f"its prepared interpreter ({said.template[:12]}) is not in the cache",
             "this release makes its own when it goes on; else go on with the release that saved it",
         )
@@ -53,9 +53,9 @@ def damage_of(directory: Path) -> str | None:
     """
     try:
         ProgramDirectory(directory).peek()
-    except SnapshotDamaged as error:
+    except ProgramSnapshotDamaged as error:
         return error.reason
-    except SnapshotRefused:
+    except ProgramSnapshotRefused:
         return None  # of another release
     return None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
 
 from attrs import define, evolve
 
@@ -27,39 +29,54 @@ class LastingExecutor(SandboxPhaseExecutor):
     them as they were; code that waits changes them when it has ended.
     """
 
-    def execute(self, code: str, *, session_id: str, **limits: Any) -> PhaseResult:
+    def execute(
+        self,
+        code: str,
+        *,
+        session_id: str,
+        deadline_s: float | None = None,
+        fuel: int | None = None,
+        files: Mapping[str, bytes | str] | None = None,
+    ) -> PhaseResult:
         """Run code in the session's workspace; raise as `SandboxPhaseExecutor.execute`.
 
         Variables that cannot go on here are lost; the result's `stderr` says so.
         """
-        from ...sandbox import ProgramSuspended, Sandbox, Snapshot, SnapshotRefused, create_sandbox
+        from ...sandbox import (
+            ProgramSnapshot,
+            ProgramSnapshotRefused,
+            ProgramSuspended,
+            Sandbox,
+            create_sandbox,
+        )
 
         workspace = session_workspace(self._store, session_id)
         stored = self._store.read_step(session_id, VARIABLES)
-        lost = None
-        if stored is not None:
-            try:
-                with Sandbox.restore(Snapshot(stored), workspace, policy=self._policy) as sandbox:
-                    return self._executed(sandbox, code, session_id, **limits)
-            except (SnapshotRefused, ProgramSuspended) as error:
-                lost = error  # nothing ran
-        with create_sandbox(
-            workspace=workspace, policy=self._policy, stateful=True, durable=True
-        ) as sandbox:
-            result = self._executed(sandbox, code, session_id, **limits)
-        return result if lost is None else _noted(result, "the earlier variables are lost", lost)
 
-    def _executed(
-        self,
-        sandbox: Sandbox,
-        code: str,
-        session_id: str,
-        *,
-        deadline_s: float | None = None,
-        fuel: int | None = None,
-    ) -> PhaseResult:
-        result = sandbox.execute(code, timeout=deadline_s, fuel=fuel, cancel=self._cancel)
-        return self._settled(session_id, sandbox, result)
+        def run(sandbox: Sandbox) -> SandboxResult:
+            return sandbox.execute(
+                code, files=files, timeout=deadline_s, fuel=fuel, cancel=self._cancel
+            )
+
+        result = lost = None
+        with ExitStack() as opened:
+            if stored is not None:
+                try:
+                    sandbox = opened.enter_context(
+                        Sandbox.restore(ProgramSnapshot(stored), workspace, policy=self._policy)
+                    )
+                    result = run(sandbox)
+                except (ProgramSnapshotRefused, ProgramSuspended) as error:
+                    lost = error  # nothing ran
+            if result is None:
+                sandbox = opened.enter_context(
+                    create_sandbox(
+                        workspace=workspace, policy=self._policy, stateful=True, durable=True
+                    )
+                )
+                result = run(sandbox)
+            found = self._settled(session_id, sandbox, result)
+        return found if lost is None else _noted(found, "the earlier variables are lost", lost)
 
     def _settled(self, session_id: str, sandbox: Sandbox, result: SandboxResult) -> PhaseResult:
         """Convert a result; store the variables, unless the turn was undone or waits."""

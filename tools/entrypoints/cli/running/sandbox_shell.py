@@ -22,7 +22,7 @@ from ..output.text import moment_text, safe_lines
 
 if TYPE_CHECKING:
     from ....base.cancellation import CancelToken
-    from ....sandbox import Request, Sandbox, SandboxResult, Suspension
+    from ....sandbox import ProgramRequest, Sandbox, SandboxResult, Suspension
 
 STREAMS: Final = ("stdout", "stderr")
 _ENDS: Final = frozenset({"exit", "exit()", "quit", "quit()"})
@@ -334,7 +334,7 @@ def _lines_of(waiting: Suspension) -> Iterator[str]:
         yield f"asleep until {moment_text(waiting.wake_at)}"
 
 
-def _value_of(line: str, request: Request) -> Any:
+def _value_of(line: str, request: ProgramRequest) -> Any:
     """Return what a typed line answers to a request: an option by its number, JSON for a call."""
     if request.kind == "call":
         try:
@@ -345,6 +345,6 @@ def _value_of(line: str, request: Request) -> Any:
     return chosen if request.multi_select else _option(line, request)
 
 
-def _option(text: str, request: Request) -> str:
+def _option(text: str, request: ProgramRequest) -> str:
     number = int(text) if text.isascii() and text.isdigit() else 0
     return request.options[number - 1] if 0 < number <= len(request.options) else text
