@@ -176,7 +176,7 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 		tests/contract/postgres tests/contract/sandbox tests/e2e/mcp_server tests/e2e/gates tests/e2e/cli \
 		tests/e2e/test_example_scripts.py tests/e2e/test_bridges.py tests/e2e/test_hook_process.py tests/e2e/real_agents/test_do.py \
 		tests/unit/harness/test_session_format.py tests/unit/harness/test_session_json.py \
-		tests/unit/workflows/test_workflow_document.py tests/unit/workflows/test_crash_windows.py \
+		tests/unit/workflows/test_workflow_document.py tests/unit/workflows/test_crash_windows.py tests/unit/workflows/test_program_calls.py \
 		tests/unit/workflows/test_editing_in_place.py tests/unit/workflows/test_run_on_many_machines.py \
 		tests/unit/adapters/test_travelling_workspaces.py tests/unit/adapters/test_travelling_work_trees.py \
 		tests/contract/harness/test_session_observer_contract.py tests/unit/harness/test_session_digest.py

@@ -20,7 +20,7 @@ from tests.architecture.house import (
 BUDGETS: Final = {
     "agents": 7_580,
     "base": 6_830,
-    "entrypoints": 22_000,
+    "entrypoints": 22_150,
     "fleet": 5_530,
     "harness": 11_040,
     "integrations": 2_870,
@@ -28,9 +28,9 @@ BUDGETS: Final = {
     "prune": 3_500,
     "questions": 3_390,
     "repository": 5_320,
-    "sandbox": 15_510,
+    "sandbox": 15_560,
     "testing": 630,
-    "wiring": 2_460,
+    "wiring": 2_540,
     "workflows": 8_170,
 }
 """Code lines of each package: lines that bear a token, without comments and docstrings."""

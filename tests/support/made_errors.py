@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,12 +31,14 @@ _VALUES: Final[Mapping[str, object]] = {
     "bytes": b"some bytes",
     "object": "an object",
     "Path": HERE,
+    "datetime": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
     "BaseException": _REFUSED,
     "OSError": _REFUSED,
     "Iterable[Path]": [HERE, HERE / "b"],
     "Iterable[str]": ["one", "two"],
     "Sequence[Path]": [HERE, HERE / "b"],
     "Sequence[str]": ["one", "two"],
+    "Sequence[int]": [1, 2],
     "list[str]": ["one", "two"],
     "tuple[str, ...]": ("one", "two"),
     "Plugin": Plugin("a", "stores", "module:attribute", "package 1"),

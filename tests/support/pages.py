@@ -34,8 +34,12 @@ from agentforge_sessions.harness.domain.history_events import (
     PersonAnswer,
     PhaseAdvanced,
     PhaseFailed,
+    PhaseRequest,
+    PhaseResumed,
     PhaseRetried,
     PhaseSucceeded,
+    PhaseSuspended,
+    ProgramDropped,
     QuestionAbandoned,
     QuestionAnswered,
     QuestionAsked,
@@ -74,6 +78,7 @@ def all_events(words: str) -> list[HistoryEvent]:
     agent: dict[str, Any] = {"program": words, "agent_session": words}
     verdict = GateJudged(gate=words, passed=False, summary=words, counts={"passed": 3, key: 1})
     answers = (PersonAnswer(question_index=0, selected=(words,), text=words),)
+    waits = PhaseRequest(id=1, kind="ask", prompt=words, title=words, options=(words,))
     back: dict[str, Any] = {"checkpoint": 1, "position": 2, "snapshot": SNAPSHOTS[0]}
     return [
         InputsPlaced(paths=(words,)),
@@ -108,6 +113,9 @@ def all_events(words: str) -> list[HistoryEvent]:
         SessionForked(**back, parent_id=PARENT, parent_entries=5),
         SessionRewound(**back, succeeded=False),
         QuestionAsked(question_id="q-6", key=words, prompts=(words,)),
+        PhaseSuspended(program=words, requests=(waits,), where=(words,), snapshot=SNAPSHOTS[0]),
+        PhaseResumed(program=words, answered=(1,)),
+        ProgramDropped(program=words, reason=words),
     ]
 
 

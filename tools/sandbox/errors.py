@@ -108,7 +108,7 @@ class SandboxClosed(SandboxError, RuntimeError):
 class UnknownRequest(SandboxError, ValueError, kind=ErrorKind.USAGE):
     """`resume` was called with answers the program does not wait for; no answer was used."""
 
-    message = """the program waits for {waiting_for}, not for the answers {answered!r}. Nothing ran
+    message = """the program waits for {waiting_for}, not for the answers {answered:,}. Nothing ran
     and no answer was used; answer what is in Sandbox.suspended"""
     answered: Sequence[int]
     waiting: Sequence[int]
@@ -123,7 +123,7 @@ class UnknownRequest(SandboxError, ValueError, kind=ErrorKind.USAGE):
 class ProgramSuspended(SandboxError, RuntimeError, kind=ErrorKind.REFUSED):
     """`execute` was called while a program is suspended in the sandbox; no code ran."""
 
-    message = """a suspended program waits in this sandbox for the answers {waiting!r}. No code ran
+    message = """a suspended program waits in this sandbox for the answers {waiting:,}. No code ran
     and the program is unchanged; end it with resume(), or use another sandbox"""
     waiting: Sequence[int]
 

@@ -149,7 +149,7 @@ def test_a_shell_completes_the_built_in_workflows_and_not_the_name_that_stands_f
         check=True,
         timeout=60,
     )
-    assert done.stdout.split() == ["tdflow", "spec"]
+    assert done.stdout.split() == ["tdflow", "spec", "program"]
 
 
 def test_an_event_that_is_heard_is_told_as_ever(agentforge: CommandLine) -> None:
