@@ -24,6 +24,7 @@ NEVER_LEAVE_THEIR_PACKAGE = {
     "sandbox.host.engine.loaded_engine.EngineUnavailable",
     "sandbox.host.files.path_resolution.LeadsOutError",
     "sandbox.isolation.worker_process.WorkerEnded",
+    "workflows.programs.program_calls.CallsStopped",
 }
 """What is no error of the family, and is caught or translated where it is raised."""
 
