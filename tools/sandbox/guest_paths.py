@@ -11,6 +11,12 @@ HIDDEN_NAME: Final = ".metadata.json"
 PROGRAM_NAME: Final = ".program.state"
 """The one directory there: the durable program of a sandbox session."""
 
+STATE_NAME: Final = "state.aflive"
+"""The program's snapshot in its directory."""
+
+DAMAGED_NAME: Final = "state.damaged"
+"""The name of a damaged snapshot that was moved aside; a later one replaces it."""
+
 MAX_GUEST_PATH_BYTES: Final = 4096
 """The longest workspace path that can be named, in bytes."""
 

@@ -16,10 +16,10 @@ from ...base.files import AtomicFileWriter, FileSystem, OsFileSystem, try_lock, 
 from ...base.files.directory_store import make_durable_directory
 from ...base.files.filesystem import DIRECTORY_FLAGS
 from ..errors import ProgramElsewhere
+from ..guest_paths import STATE_NAME
 from .journal.journal_file import JournalFile
 from .snapshot_file import ProgramSnapshot
 
-STATE_NAME: Final = "state.aflive"
 JOURNAL_NAME: Final = "turn.afjournal"
 
 Stamp = tuple[int, int, int]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Final
 
+from ..guest_paths import DAMAGED_NAME
 from ..installed.interpreter_files import LIBRARY_ARCHIVE, MODULE, InterpreterFiles
 from .durable_state import progress_of
 from .errors import ProgramSnapshotDamaged, ProgramSnapshotRefused
 from .program_directory import ProgramDirectory
 from .snapshot_file import ProgramSnapshot
-
-DAMAGED_NAME: Final = "state.damaged"
-"""The name of a damaged snapshot that was moved aside; a later one replaces it."""
 
 
 def why_unusable(data: bytes, templates: Collection[str]) -> ProgramSnapshotRefused | None:

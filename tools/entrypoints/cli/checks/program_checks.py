@@ -6,28 +6,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....sandbox.guest_paths import PROGRAM_NAME
+from ....sandbox.guest_paths import PROGRAM_NAME, STATE_NAME
 from ....sandbox.session_workspaces.session_directory import DEFAULT_ROOT
 from ..output.text import counted_of, some_of
 from .findings import Finding, ok, warn
 
 if TYPE_CHECKING:
     from ....harness.session_ports import SessionRepository
+    from ....sandbox import ProgramSnapshotRefused
 
 _MOST_BYTES = 1 << 30
 
 
 def check_programs(store: SessionRepository) -> Finding | None:
     """Check that stored programs can go on here; None without any."""
-    from ....sandbox.interpreters.runtime import cache_directory
-    from ....sandbox.interpreters.template_file import template_digests
-    from ....sandbox.live.stored_programs import why_unusable
-
-    templates = {digest for _, digest in template_digests(cache_directory())}
     count, found = 0, []
     for name, data in _programs(store):
         count += 1
-        error = why_unusable(data, templates)
+        error = _why_unusable(data)
         if error is not None:
             found.append((f"{name}: {error.reason}", error.remedy))
     if found:
@@ -40,9 +36,17 @@ def check_programs(store: SessionRepository) -> Finding | None:
     return ok(f"{counted_of(count, 'stored program')} can go on here") if count else None
 
 
+def _why_unusable(data: bytes) -> ProgramSnapshotRefused | None:
+    # What judges programs needs the engine, which not every machine has.
+    from ....sandbox.interpreters.runtime import cache_directory
+    from ....sandbox.interpreters.template_file import template_digests
+    from ....sandbox.live.stored_programs import why_unusable
+
+    return why_unusable(data, {digest for _, digest in template_digests(cache_directory())})
+
+
 def _programs(store: SessionRepository) -> Iterator[tuple[str, bytes]]:
     from ....base.files import OsFileSystem, read_regular_file
-    from ....sandbox.live.program_directory import STATE_NAME
 
     for path in sorted(DEFAULT_ROOT.glob(f"*/{PROGRAM_NAME}/{STATE_NAME}")):
         data = read_regular_file(OsFileSystem(), str(path), path=path, max_bytes=_MOST_BYTES)

@@ -13,8 +13,7 @@ from ..... import harness, prune, sandbox
 from .....base.errors import AgentForgeError, AmbiguousId
 from .....prune.archive_format import SUFFIX
 from .....prune.removal.private_directory import TRASH
-from .....sandbox.guest_paths import PROGRAM_NAME
-from .....sandbox.live.stored_programs import DAMAGED_NAME, damage_of, move_aside
+from .....sandbox.guest_paths import DAMAGED_NAME, PROGRAM_NAME, STATE_NAME
 from ...context import Cli
 from ...options import QUESTIONS_OPTION, Yes, argument, flag
 from ...output.documents import selected
@@ -256,6 +255,8 @@ def repair(
         about = {"session_id": session_id, "action": done.action}
         repaired.append({**about, **dates, "reason": done.reason})
     for session_id in () if dry_run else damaged:
+        from .....sandbox.live.stored_programs import move_aside
+
         try:
             move_aside(root / session_id / PROGRAM_NAME)
         except (OSError, AgentForgeError) as error:
@@ -279,8 +280,14 @@ def _damaged_programs(root: Path, errors: dict[str, str]) -> dict[str, str]:
     """Return why a sandbox session's program is damaged, by its id; note what can't be read."""
     damaged = {}
     for session_id in session_ids(root):
+        directory = root / session_id / PROGRAM_NAME
+        if not os.path.lexists(directory / STATE_NAME):
+            continue
+        # It needs the engine, which not every machine has.
+        from .....sandbox.live.stored_programs import damage_of
+
         try:
-            why = damage_of(root / session_id / PROGRAM_NAME)
+            why = damage_of(directory)
         except AgentForgeError as error:
             errors[session_id] = str(error)
             continue
