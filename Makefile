@@ -64,7 +64,7 @@ PORTABLE := tests/contract/durable tests/unit/durable tests/unit/test_program_ru
 	tests/unit/cli/test_looking.py tests/unit/cli/test_checkpoints.py tests/unit/cli/test_question_commands.py \
 	tests/unit/cli/test_prune_command.py tests/unit/cli/test_conversations.py
 # What they run in the sandbox, and what waits for seconds.
-NOT_PORTABLE := tests/unit/mcp_server/test_code_cancel.py tests/unit/ui/test_connection_room.py
+NOT_PORTABLE := tests/unit/mcp_server/test_code_cancel.py tests/unit/mcp_server/test_code_state.py tests/unit/ui/test_connection_room.py
 
 .DEFAULT_GOAL := help
 .PHONY: help run agents docs test test-examples test-fleet test-entry-points test-browser test-portable ui-bench test-agents test-all test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench live-bench questions-bench scale-out-bench bridges-bench terminal-bench steps-bench soak conformance prune clean

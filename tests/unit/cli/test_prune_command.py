@@ -286,26 +286,6 @@ def test_repair_dates_what_has_no_metadata_after_asking(
     assert prune("repair", "--yes").out == "All metadata is in order.\n"
 
 
-def test_repair_moves_a_damaged_program_aside_and_leaves_the_session(
-    prune: Prune, made: Callable[..., str], workspaces: Path
-) -> None:
-    session = made(hours=0)
-    program = workspaces / session / ".program.state"
-    program.mkdir()
-    (program / "state.aflive").write_bytes(b"AFLIVE01 cut short")
-    (program / "turn.afjournal").write_bytes(b"")
-    tried = prune("repair", "--dry-run")
-    assert f"{session}: its program is damaged" in tried.out
-    assert (program / "state.aflive").exists()
-
-    done = prune("repair", "--yes")
-
-    assert "it is .program.state/state.damaged now" in done.out
-    assert [one.name for one in program.iterdir()] == ["state.damaged"]
-    assert prune("repair", "--yes").out == "All metadata is in order.\n"
-    assert prune("repair", "--yes", "--json").document["programs"] == {}
-
-
 def test_a_kind_whose_directory_is_missing_is_an_error_only_when_it_was_asked_for(
     agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

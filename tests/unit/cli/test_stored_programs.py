@@ -1,4 +1,4 @@
-"""`agentforge doctor` on programs that are stored."""
+"""`agentforge doctor` and `prune repair` on programs that are stored."""
 
 from __future__ import annotations
 
@@ -38,3 +38,25 @@ def test_doctor_says_which_programs_cannot_go_on_and_what_to_do(
     assert f"1 of 1 stored program cannot go on here as it is: {session_id}" in one["message"]
     assert "cut short" in one["message"]
     assert "agentforge prune repair" in one["advice"]
+
+
+def test_repair_moves_a_damaged_program_aside_and_leaves_the_session(
+    agentforge: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    session_id, sandbox = create_session_sandbox(workspace_root="workspace")
+    sandbox.close()
+    program = tmp_path / "workspace" / session_id / ".program.state"
+    program.mkdir()
+    (program / "state.aflive").write_bytes(b"AFLIVE01 cut short")
+    (program / "turn.afjournal").write_bytes(b"")
+    tried = agentforge("prune", "repair", "--dry-run")
+    assert f"{session_id}: its program is damaged" in tried.out
+    assert (program / "state.aflive").exists()
+
+    done = agentforge("prune", "repair", "--yes")
+
+    assert "it is .program.state/state.damaged now" in done.out
+    assert [one.name for one in program.iterdir()] == ["state.damaged"]
+    assert agentforge("prune", "repair", "--yes").out == "All metadata is in order.\n"
+    assert agentforge("prune", "repair", "--yes", "--json").document["programs"] == {}
