@@ -38,7 +38,9 @@ FLEET := tests/contract/postgres tests/contract/fleet tests/contract/object_stor
 ENTRY_POINTS := tests/e2e/cli tests/e2e/do tests/e2e/test_take_up.py tests/e2e/gates tests/e2e/mcp_server \
 	tests/e2e/questions tests/e2e/terminal tests/unit/aio tests/unit/mcp_server tests/unit/terminal tests/unit/ui tests/crash/test_async_cancellations.py \
 	tests/crash/test_step_crash.py tests/crash/test_steps_at_once.py tests/unit/durable_sessions \
-	tests/contract/harness/test_durable_session_contract.py tests/contract/harness/test_step_branches_contract.py
+	tests/contract/harness/test_durable_session_contract.py tests/contract/harness/test_step_branches_contract.py \
+	tests/contract/sandbox/test_durable_contract.py tests/contract/sandbox/test_journal.py tests/property/sandbox/live \
+	tests/crash/test_program_crash.py tests/e2e/test_program_example.py tests/e2e/test_durable_example.py
 
 # A real browser, which not every machine has: where there is none, they say so and are left out.
 BROWSER := tests/e2e/ui
