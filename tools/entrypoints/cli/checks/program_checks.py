@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +21,11 @@ _MOST_BYTES = 1 << 30
 
 def check_programs(store: SessionRepository) -> Finding | None:
     """Check that stored programs can go on here; None without any."""
-    count, found = 0, []
+    count, found, why_unusable = 0, [], None
     for name, data in _programs(store):
         count += 1
-        error = _why_unusable(data)
+        why_unusable = why_unusable or _judge()
+        error = why_unusable(data)
         if error is not None:
             found.append((f"{name}: {error.reason}", error.remedy))
     if found:
@@ -36,13 +38,15 @@ def check_programs(store: SessionRepository) -> Finding | None:
     return ok(f"{counted_of(count, 'stored program')} can go on here") if count else None
 
 
-def _why_unusable(data: bytes) -> ProgramSnapshotRefused | None:
-    # What judges programs needs the engine, which not every machine has.
+def _judge() -> Callable[[bytes], ProgramSnapshotRefused | None]:
+    """Return what says why a program cannot go on here; it looks at the cache once."""
+    # It needs the engine, which not every machine has.
     from ....sandbox.interpreters.runtime import cache_directory
     from ....sandbox.interpreters.template_file import template_digests
     from ....sandbox.live.stored_programs import why_unusable
 
-    return why_unusable(data, {digest for _, digest in template_digests(cache_directory())})
+    templates = {digest for _, digest in template_digests(cache_directory())}
+    return partial(why_unusable, templates=templates)
 
 
 def _programs(store: SessionRepository) -> Iterator[tuple[str, bytes]]:
