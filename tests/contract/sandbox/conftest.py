@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox import Sandbox, create_sandbox, prepare
+from agentforge_sessions.sandbox import Sandbox, create_sandbox, prepare, runtime_info
 from agentforge_sessions.sandbox.interpreters.process_pool import configure_pool, pool_stats
 from tests.support.soak import SOAKING
 
@@ -21,6 +22,23 @@ def pool_of(size: int) -> Iterator[None]:
     configure_pool(size)
     yield
     configure_pool(before)
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Path:
+    prepare()
+    file = runtime_info().cache_file
+    assert file is not None
+    return file
+
+
+@pytest.fixture
+def cache(tmp_path: Path, compiled: Path) -> Path:
+    """A directory in which there is the compiled interpreter, and nothing else."""
+    made = tmp_path / "cache"
+    made.mkdir(mode=0o700)
+    shutil.copy2(compiled, made / compiled.name)
+    return made
 
 
 @pytest.fixture(

@@ -44,23 +44,6 @@ print(sum(name.startswith("agentforge_sessions") for name in sys.modules))
 DATA = "import os; print(sorted(os.listdir('/usr/local/lib/python315.zip/matplotlib/mpl-data')))"
 
 
-@pytest.fixture(scope="module")
-def compiled() -> Path:
-    prepare()
-    file = runtime_info().cache_file
-    assert file is not None
-    return file
-
-
-@pytest.fixture
-def cache(tmp_path: Path, compiled: Path) -> Path:
-    """A directory in which there is the compiled interpreter, and nothing else."""
-    made = tmp_path / "cache"
-    made.mkdir(mode=0o700)
-    shutil.copy2(compiled, made / compiled.name)
-    return made
-
-
 def run(
     cache: Path, workspace: Path, code: str = "print(1)", **environment: str
 ) -> tuple[list[str], Path, str]:

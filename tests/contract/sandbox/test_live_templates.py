@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox import prepare, runtime_info
 from agentforge_sessions.sandbox.compiled.compiled_module import making
 from agentforge_sessions.sandbox.host.engine import native
 from agentforge_sessions.sandbox.host.template import Template
@@ -39,23 +38,6 @@ else:
     found = live_template(runtime)
 print(json.dumps([found.digest, os.readlink(f"/proc/self/fd/{found._fd}")]))
 """
-
-
-@pytest.fixture(scope="module")
-def compiled() -> Path:
-    prepare()
-    file = runtime_info().cache_file
-    assert file is not None
-    return file
-
-
-@pytest.fixture
-def cache(tmp_path: Path, compiled: Path) -> Path:
-    """A directory in which there is the compiled interpreter, and nothing else."""
-    made = tmp_path / "cache"
-    made.mkdir(mode=0o700)
-    shutil.copy2(compiled, made / compiled.name)
-    return made
 
 
 def found_in(cache: Path, *digest: str, **environment: str) -> tuple[str, Path]:
